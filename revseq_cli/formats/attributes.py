@@ -39,10 +39,7 @@ Attributes = dict[str, Any]
 
 
 class Variable(NamedTuple):
-    """A small array that goes with a tensor, along its dimension of that name.
-
-    It has numbers, or Python's texts.
-    """
+    """A small array of numbers or Python's texts, which belongs to a tensor's dimension `name`."""
 
     name: str
     attributes: Attributes
@@ -82,10 +79,10 @@ class Meaning(NamedTuple):
     times: tuple[Variable, ...] = ()
 
     def without_pointers(self) -> Meaning:
-        """What goes into another file: without attributes that name variables that are left out.
+        """The same without attributes that name variables which are not copied.
 
-        `left` says which attributes those are. xarray's attribute of the whole file is left out
-        without a word, since what it names is named as a variable that is left out.
+        `left` names these attributes, but not those of groups: xarray's attribute of the whole file
+        only names variables that `left` names already.
         """
         copied = {variable.name for variable in self.coordinates}
         attributes, dropped = _drop_pointers(self.attributes, copied)
@@ -124,8 +121,8 @@ def find_coordinates(
 ) -> Coordinates:
     """The coordinates of the named dimensions of a tensor.
 
-    `read` gets the number and the name of a dimension, and reads its variable. It returns None
-    where there is none, and raises NoCoordinateError.
+    `read` gets the number and the name of a dimension, and reads its variable. It returns None if
+    there is none, and raises NoCoordinateError for one that is no coordinate.
     """
     variables = []
     times = []
@@ -150,10 +147,7 @@ def find_coordinates(
 
 
 def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:
-    """The attributes without those that name a variable which is not copied.
-
-    With them come the names of those that were left out.
-    """
+    """The attributes without those that name a variable which is not copied; the names of those."""
     kept = dict(attributes)
     dropped = []
     for name in _NAMING:
@@ -187,18 +181,12 @@ def list_losses(meaning: Meaning) -> list[str]:
 
 
 def is_small(sizes: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None = None) -> bool:
-    """Whether a variable may go with a tensor.
-
-    Neither all of its elements nor one of its chunks may take much memory.
-    """
+    """Whether neither all elements of a variable nor one of its chunks take much memory."""
     return max(prod(sizes), prod(chunks or ())) * itemsize <= MOST_BYTES
 
 
 def as_neutral(value: Any) -> Any:  # noqa: ANN401 - of any library
-    """The value of an attribute as NumPy or JSON has it, in the neutral form.
-
-    None for what has no place there.
-    """
+    """A value of NumPy or JSON in the neutral form; None if that has no place for it."""
     if isinstance(value, str):
         return value
     try:
@@ -256,10 +244,7 @@ def join_characters(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a NumPy number
-    """The fill value of a tensor in its data type.
-
-    None without one, and for one that the data type does not hold.
-    """
+    """The fill value in the tensor's data type; None without one, or if that cannot hold it."""
     value = _convert_exactly(attributes.get(FILL), dtype)
     if np.ndim(value):
         return None
@@ -267,11 +252,9 @@ def fill_of(attributes: Attributes, dtype: np.dtype[Any]) -> Any:  # noqa: ANN40
 
 
 def fit_types(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
-    """The attributes with the data type of the tensor, where they are values of it.
+    """The attributes, with those that hold values of the tensor in its data type.
 
-    Those whose values that data type does not hold stay as they are.
-
-    A fill value that it does not hold is left out.
+    Values that this data type cannot hold stay as they are, but such a fill value is left out.
     """
     fitting = dict(attributes)
     for name in _OF_ITS_TYPE:
@@ -284,10 +267,7 @@ def fit_types(attributes: Attributes, dtype: np.dtype[Any]) -> Attributes:
 
 
 def _convert_exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a number or array
-    """Numbers in another data type of numbers.
-
-    None where one of them would change, and for what is no number.
-    """
+    """Numbers in another data type; None if one would change, and for what is not numbers."""
     values = np.asarray(value)
     if dtype.kind not in "biuf" or values.dtype.kind not in "biuf":
         return None

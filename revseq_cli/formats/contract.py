@@ -32,9 +32,7 @@ WriteResult = tuple[Region, "NDArray[Any]"]
 
 
 class Storage(NamedTuple):
-    """How a tensor is stored, in words for the user.
-
-    The format, and a word or two for each property.
+    """How a tensor is stored: the format, and a word or two for the user about each property.
 
     `label` is what people call the file, where that is not the name of the format: "NetCDF-4".
     """
@@ -48,21 +46,17 @@ class ReadTask(Protocol):
     """Reads one region, in the worker that computes it; small, frozen, and picklable."""
 
     def read(self) -> NDArray[Any]:
-        """The values of the region, of the source's `dtype`, in any memory order.
+        """The values of the region, with the source's `dtype`, in any memory order.
 
-        The caller may overwrite them.
-
-        TensorIOError if the file cannot be read, or is not as it was; FormatError if a chunk or a
-        member is damaged.
+        The caller may overwrite them. TensorIOError if the file cannot be read, or has changed;
+        FormatError if a chunk or a member is damaged.
         """
 
 
 class TextTypes(NamedTuple):
-    """The data type that the user asked for, or None.
+    """The data type that the user asked for, or None, and the `default` for a text without one.
 
-    `default` is the one for a text that states none.
-
-    Of a raw buffer `sizes` are the sizes, where -1 is as large as its bytes allow.
+    `sizes` are those of a raw buffer, where -1 stands for as many as its bytes allow.
     """
 
     asked: DataType | None
@@ -72,12 +66,11 @@ class TextTypes(NamedTuple):
 
 @dataclass(frozen=True)
 class Original:
-    """A file of which an output is a copy, with one tensor added or replaced, and its state.
+    """The file that an output is a copy of, with one tensor added or replaced.
 
-    A Zarr store has none.
-
-    It is INPUT's file, with INPUT's name in it as `input_key`. Or it is the output's own file,
+    It is INPUT's file, in which INPUT has the name `input_key`. Or it is the output's own file,
     which exists already: then `overwrite` says whether a tensor of the output's name is replaced.
+    `identity` is the state of the file; a Zarr store has none.
     """
 
     path: str
@@ -153,39 +146,30 @@ class Source(ABC):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """For each dimension, the multiple of indices at which to cut.
+        """Where to cut it: at multiples of these numbers of indices, one for each dimension.
 
-        This is a chunk's size, or 1 without chunks.
-
-        If there are several, cuts at the first are cheap, and the last is the smallest, for little
-        memory.
+        They are the sizes of a chunk, or 1 without chunks. Of several alignments, cuts at the first
+        are the cheapest, and the last is the smallest, for little memory.
         """
         return [self.chunks or (1,) * len(self.sizes)]
 
     @property
     def least_bytes(self) -> int:
-        """The least bytes of memory to read a part: a chunk.
+        """The least bytes of memory that reading a part takes: those of a chunk.
 
-        With filters, also the chunk as stored and as read.
+        With filters, the chunk is also in memory as it is stored and as it is read.
         """
-        return (
-            (3 if self.encoded else 1) * prod(self.chunks) * self.dtype.itemsize
-            if self.chunks
-            else 0
-        )
+        if not self.chunks:
+            return 0
+        copies = 3 if self.encoded else 1
+        return copies * prod(self.chunks) * self.dtype.itemsize
 
     @abstractmethod
     def read_task(self, region: Region) -> ReadTask:
-        """What reads a region, in this process or in another one.
-
-        RevseqError if it is clear that it cannot be read.
-        """
+        """What reads a region, in this process or another; RevseqError if nothing could read it."""
 
     def read_each(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
-        """The elements of a few small regions.
-
-        A store at an address is asked for them together.
-        """
+        """The elements of a few small regions; a store at an address is asked for all at once."""
         return [self.read_task(region).read() for region in regions]
 
     def recheck(self) -> None:
@@ -194,17 +178,11 @@ class Source(ABC):
             files.recheck(self.path, self.identity)
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002
-        """Its file, of which an output of that name can be a copy.
-
-        None where the name promises another file.
-        """
+        """Its file, if an output of that name may be a copy of it, and None otherwise."""
         return Original(self.path, self.identity, input_key=self.key)
 
     def meaning(self) -> Meaning | None:
-        """What its file says about it besides its elements.
-
-        None in a format that has no place for it.
-        """
+        """What its file says about it besides its elements; None in a format without attributes."""
         return None
 
     @property
@@ -227,23 +205,20 @@ class BlockWriter(Protocol):
     def deliver(self, region: Region, values: NDArray[Any]) -> object:
         """Store the values of a region, in any byte order and memory order.
 
-        What is left for `Sink.receive`, or None.
-
-        TensorIOError if it cannot be written, as on a full disk; FormatError if the format's
-        filters cannot encode it.
+        Returns what `Sink.receive` needs to do the rest, or None. TensorIOError if they cannot be
+        written, as on a full disk; FormatError if the format's filters cannot encode them.
         """
 
 
 class Sink(contextlib.AbstractContextManager["Sink", None]):
-    """An output tensor, as a context.
+    """An output tensor, as a context that is entered before the first block.
 
-    It is entered before the first block, and complete when it is left without an error.
-
-    Two facts say how it is written: `in_workers`, that block writers store it, and pass neither
-    values nor chunks to the parent; and `in_order`, that it receives what they leave in the order
-    of the blocks. `chunks` and `encoded` are as in a source. `left_out` says in words what the
-    source's file says of the tensor and the output has no place for; `notes` are for the user.
-    Temporary files of the pass lie next to the file `next_to`.
+    When the context is left without an error, the output is complete. Two facts say how it is
+    written: with `in_workers`, block writers store it themselves, and pass nothing to the parent;
+    with `in_order`, `receive` is called in the order of the blocks. `chunks` and `encoded` are as
+    in a source. `left_out` says in words what the output does not keep of what the source's file
+    says of the tensor. `notes` are for the user. Temporary files of the pass lie next to the file
+    `next_to`.
     """
 
     in_workers = True
@@ -256,17 +231,14 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:
-        """What stores a block of the plan, whole chunks if there are any.
-
-        Called in the parent, in order.
-        """
+        """What stores a block of whole chunks; called in the parent, in order."""
 
     @abstractmethod
     def written(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
     def write_in_parent(self) -> None:
-        """Let the parent write all values, as where workers do not see its files."""
+        """Let the parent write all values, for workers that do not see its files."""
         self.in_workers = False
 
     def receive(self, write_result: object) -> None:  # most sinks have nothing left to do
@@ -276,9 +248,8 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
 class FileSink(Sink):
     """A sink of one new file or folder.
 
-    `start`, `finish`, `abandon` and `reopen` work on the temporary file.
-
-    The command creates that file, and gives it its name, by a `FileTransaction` around the sink.
+    `start`, `finish`, `abandon` and `reopen` work on the temporary file. A `FileTransaction` around
+    the sink creates that file, and gives it its name at the end.
     """
 
     def __init__(self, file: NewFile) -> None:

@@ -1,6 +1,4 @@
-"""The format Zarr, versions 2 and 3: the metadata of stores.
-
-They are read without the package zarr, which only source and sink import.
+"""The format Zarr, versions 2 and 3: the metadata of stores, read without the package zarr.
 
 A store is a folder with metadata in JSON and a file for each chunk or shard. Arrays are refused
 unless they hold plain numbers, in regular chunks, encoded by codecs that lose nothing and unpickle
@@ -36,7 +34,7 @@ from revseq_cli.text.numbers import unique
 
 Version = Literal[2, 3]
 _ATTRIBUTES = ".zattrs"
-DIMENSIONS = "_ARRAY_DIMENSIONS"  # in version 2, an attribute has their names
+DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute with their names in version 2, by xarray
 # The files of metadata and of attributes in the folder of an array and of a group, by the format's
 # version.
 ARRAY_FILES: dict[int, tuple[str, ...]] = {2: (".zarray", _ATTRIBUTES), 3: ("zarr.json",)}
@@ -46,7 +44,7 @@ FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for na
 # of the group.
 CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 _LINKS = "files in the store itself; links are not followed"
-_FEW_CHUNKS = 64  # of which one should be there
+_FEW_CHUNKS = 64  # so many chunks are looked for, until one is there
 _LARGEST = 1 << 24  # bytes of a file of metadata
 _LONGEST_TYPE = 16  # characters of a dtype
 
@@ -76,7 +74,7 @@ _TIME_TYPES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 class Node(NamedTuple):
     """An array or a group in a store: its version, metadata and attributes.
 
-    A folder with none may have arrays, too.
+    A folder without metadata is a group, too: there may be arrays in it.
     """
 
     version: Version
@@ -86,12 +84,10 @@ class Node(NamedTuple):
 
 
 class Store:
-    """The metadata of a store in a folder, or at an address.
+    """The metadata of a store in a folder, or at an address, from where all are fetched at once.
 
-    From an address, all of them are fetched at once.
-
-    A web server lists no files: its stores have copies of all metadata at one place, or are one
-    array.
+    A web server lists no files. So a store there must be one array, or have a copy of all metadata
+    in its root.
     """
 
     def __init__(self, path: str) -> None:
@@ -123,7 +119,7 @@ class Store:
         }
 
     def _read_copies(self) -> dict[str, bytes]:
-        """The files of metadata of which those at the root have copies."""
+        """The files of metadata whose copies are in the files at the root."""
         with contextlib.suppress(KeyError, TypeError, AttributeError):
             copies = self.read_json(CONSOLIDATED[2]).get("metadata")
             if copies is None:
@@ -133,10 +129,7 @@ class Store:
         return {}
 
     def read_metadata_file(self, name: str) -> bytes | None:
-        """A file of metadata.
-
-        None where there is none, FormatError for a link, or a file that is too large.
-        """
+        """A file of metadata, or None; FormatError for a link, and for a file that is too large."""
         if self._fetched is not None:
             return self._fetched.get(name)
         path = Path(self.path, name)
@@ -169,10 +162,7 @@ class Store:
         return fields
 
     def read_node(self, key: str) -> Node | None:
-        """What is at that path inside the store.
-
-        None where nothing is, or the path leads out of it or over a link.
-        """
+        """What is at that path inside the store; None for nothing, a link, or a path outside."""
         start = f"{key}/" if key else ""
         if self._fetched is None:
             folder = Path(self.path)
@@ -316,13 +306,11 @@ def _number_in(text: str) -> Any:  # noqa: ANN401 - a NumPy number, or the text
 
 
 class Metadata(NamedTuple):
-    """What an array is.
+    """The metadata of an array.
 
-    `chunks` are the sizes of what is decoded at once, `shards` of what is written at once.
-
-    `start` and `separator` make up the name of a chunk's or shard's file in the folder of the
-    array: what it begins with, and what separates its numbers. `dimensions` are their names, "" for
-    one without, or nothing.
+    `chunks` are the sizes of what is decoded at once, and `shards` those of what is in one file.
+    The name of such a file in the folder of the array begins with `start`, and has its numbers
+    between `separator`s. `dimensions` are their names, "" for one without a name, or empty.
     """
 
     version: Version
@@ -346,10 +334,7 @@ class Metadata(NamedTuple):
         return [-(-size // shard) for size, shard in zip(self.sizes, self.shards, strict=True)]
 
     def chunk_names(self) -> list[str]:
-        """The paths of up to 64 chunks or shards in the folder of the array.
-
-        They are spread from the first one to the last.
-        """
+        """The paths in the array's folder of up to 64 chunks or shards, spread over all of them."""
         count = prod(self.counts)
         start = self.start and f"c{self.separator}"
         if not self.sizes:
@@ -362,10 +347,7 @@ class Metadata(NamedTuple):
         ]
 
     def is_chunk(self, name: str, separator: str = "") -> bool:
-        """Whether a path in the array's folder is that of a chunk or shard.
-
-        With `separator`, whether it would be with that one.
-        """
+        """Whether a path in the array's folder is that of a chunk or shard, by this `separator`."""
         separator = separator or self.separator
         start = self.start and f"c{separator}"
         if not self.sizes:
@@ -551,10 +533,7 @@ def _read_dtype(kind: Any, version: Version) -> np.dtype[Any]:  # noqa: ANN401 -
 def _require_lossless(
     version: Version, steps: list[Any], dtype: np.dtype[Any], where: str, known: set[str]
 ) -> list[str]:
-    """The names of codecs, also of those inside a shard.
-
-    FormatError for one that may change elements of that type.
-    """
+    """The names of codecs, also inside shards; FormatError for one that may change elements."""
     names = []
     for step in steps:
         name = str(step["id" if version == 2 else "name"])
@@ -591,10 +570,8 @@ def digest_files(
 ) -> tuple[str, int, list[str]]:
     """A digest of the files in a folder or at an address, their bytes in all, and their names.
 
-    The digest is of names, sizes and times.
-
-    `listing` has their states where they are known already. FormatError for links, and for anything
-    else but files and folders.
+    The digest is of names, sizes and times. `listing` has the states of the files, if they are
+    known already. FormatError for anything that is neither a file nor a folder, such as a link.
     """
     digest = hashlib.sha256()
     stored = 0
@@ -636,10 +613,7 @@ def _list_identities(
 
 
 def groups_above(key: str) -> list[str]:
-    """The path of every group that an array is in, "" for the store itself first.
-
-    An array that is the store itself is in none.
-    """
+    """The path of every group that an array is in, from "" for the store itself on."""
     if not key:
         return []
     parts = key.split("/")

@@ -148,9 +148,9 @@ class ZarrSink(FileSink):
         return files
 
     def _choose_chunks(self, template: Source) -> tuple[int, ...] | None:
-        """The chunks of INPUT, within its sizes.
+        """The chunks of INPUT, cut to its sizes; None to let zarr choose, where they are too many.
 
-        None for those that zarr chooses, since each is a file.
+        Each chunk is a file.
         """
         if not template.chunks:
             return None
@@ -163,10 +163,7 @@ class ZarrSink(FileSink):
         return None
 
     def _keep_others(self, original: Original) -> None:
-        """Choose the files that are copied.
-
-        UsageError where the store has no room for an array of that name.
-        """
+        """Choose the files to copy; UsageError where the store has no room for such an array."""
         key = self._key
         store = cast("Store", self._store)
         self._digest, _, names = metadata.digest_files(original.path, original.path)
@@ -196,8 +193,8 @@ class ZarrSink(FileSink):
     def _add_groups(self, groups: tuple[Attributes, ...]) -> None:
         """Add the metadata files of every group on the array's path.
 
-        A group that INPUT's store has at the same path keeps its attributes; those of another
-        format are in `groups`. In a copy of another store, new groups have none.
+        A group gets the attributes of the one that INPUT's store has at the same path, or those in
+        `groups` if INPUT has another format. In a copy of another store, new groups have none.
         """
         like = self._like
         if self._original and not self._original.is_input:
@@ -219,10 +216,7 @@ class ZarrSink(FileSink):
                 self._files[f"{above}/{name}".lstrip("/")] = json.dumps(fields).encode()
 
     def _add_coordinates(self, coordinates: tuple[Variable, ...]) -> None:
-        """Choose the coordinates that go next to the array.
-
-        UsageError where others of their names are there.
-        """
+        """Choose the coordinates to write next to the array; UsageError where others are there."""
         above, _, own = self._key.rpartition("/")
         if self._store:
             self._refuse_other_sizes(above, own)
@@ -237,10 +231,7 @@ class ZarrSink(FileSink):
             self.left_out += (f"{join_names(lost)}, for which there is no room next to the array",)
 
     def _refuse_other_sizes(self, above: str, own: str) -> None:
-        """UsageError where a dimension has another size in the group.
-
-        xarray opens no such group.
-        """
+        """UsageError where a dimension has another size in the group, which xarray cannot open."""
         store = cast("Store", self._store)
         if store.read_node(above) is None:
             return
@@ -306,10 +297,7 @@ class ZarrSink(FileSink):
         array.write((...,), values.astype(dtype))
 
     def finish(self) -> None:
-        """Add the array to the copies of metadata above it.
-
-        TensorIOError if INPUT's store has changed.
-        """
+        """Add the array to consolidated metadata; TensorIOError if INPUT's store has changed."""
         if not self._original:
             return
         if not self._keeps_own_name:
@@ -321,14 +309,14 @@ class ZarrSink(FileSink):
                 raise metadata.report_change(path)
 
     def _consolidate(self, above: str) -> None:
-        """Write the copy of all metadata in a group again, where the store has such a copy."""
+        """Write a group's consolidated metadata again, where the store has them."""
         store = cast("Store", self._store)
         start = f"{above}/" if above else ""
         in_field = CONSOLIDATED[3] in store.read_json(f"{start}zarr.json")
         if not in_field and store.read_metadata_file(f"{start}{CONSOLIDATED[2]}") is None:
             return
         with wrap_zarr_errors(self.file.name, "write"), warnings.catch_warnings():
-            # zarr warns that version 3 has none in its specification.
+            # zarr warns that they are not in the specification of version 3.
             warnings.simplefilter("ignore")
             folder = LocalStore(self.file.temporary)
             wait_for(
@@ -372,10 +360,7 @@ class _ZarrBlockWriter:
 
 
 def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The elements as zarr stores them.
-
-    Those of a type that it lacks become little-endian bytes.
-    """
+    """The elements as zarr stores them: as little-endian bytes, if it lacks their type."""
     if is_nameless(dtype):
         return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
     return np.asarray(values, dtype)
@@ -391,10 +376,7 @@ def _node_of(version: Version, files: dict[str, bytes]) -> Node:
 
 
 def _is_name(name: str) -> bool:
-    """Whether that may be the name of a new array or group.
-
-    The format reserves those with two underscores.
-    """
+    """Whether a new array or group may have that name; Zarr reserves those that begin with __."""
     if name in metadata.FILES or name.startswith("__"):
         return False
     is_of_points = not name.strip(".")  # nothing, ".", ".." and so on
@@ -402,9 +384,9 @@ def _is_name(name: str) -> bool:
 
 
 def _require_path(key: str, where: str, old: str) -> str:
-    """The path of a new array.
+    """The path of a new array; UsageError for a part that no folder can have, or a reserved one.
 
-    UsageError for a part that no folder may have, or that is reserved and not in `old`.
+    Reserved parts that are in the path `old` are allowed.
     """
     key = key.strip("/")
     for part in key.split("/") if key else ():
@@ -427,14 +409,12 @@ def _create_metadata(
     chunks: tuple[int, ...] | None = None,
     storage_fill: Any = None,  # noqa: ANN401 - a NumPy number, or None
 ) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """The sizes of chunks and the metadata files of a new array.
+    """The sizes of chunks and the metadata files of a new array; without `chunks`, zarr chooses.
 
-    Without `chunks`, as the package zarr chooses them.
-
-    A fill value that marks missing values is that of the array, and in version 3 an attribute, too,
-    as xarray has it: of floats, eight bytes in base 64. In version 2, xarray takes every fill value
-    of an array for one that marks missing values, so that one of the storage only is left out where
-    dimensions have names.
+    A fill value that marks missing values becomes that of the array. In version 3 it is also an
+    attribute, as for xarray: that of floats is eight bytes in base 64. In version 2, xarray takes
+    any fill value for one that marks missing values. So `storage_fill`, which does not, is left out
+    where dimensions have names.
     """
     fill = None if dtype is str else fill_of(attributes, dtype)
     fields = _as_json({name: value for name, value in attributes.items() if name != FILL})

@@ -1,7 +1,6 @@
 """Zarr arrays as inputs: `store.zarr::array/path`, or the only array of the store.
 
-The package zarr decodes chunks: strict, so that only an absent chunk is read as fill value, and in
-the calling thread.
+The package zarr decodes chunks, in the calling thread. Only an absent chunk is read as fill value.
 """
 
 from __future__ import annotations
@@ -54,15 +53,15 @@ from revseq_cli.formats.zarr.metadata import (
 )
 
 _Result = TypeVar("_Result")
-_TEXT_BYTES = 1 << 6  # of a text without a fixed length, as far as a header says
+_TEXT_BYTES = 1 << 6  # assumed for a text without a fixed length
 
 
 class ZarrSource(Source):
     """An array of a Zarr store.
 
-    `name` is what to call the store, where that is not its path; `asked` is the data type of
-    elements that are stored as bytes without one. The chunks of a store that is being written may
-    lie at an address, `folder`.
+    `name` is what messages call the store, if not by its path. `asked` is the data type of elements
+    that are stored as bytes without one. The chunks of a store that is being written are in
+    `folder`, which may be an address.
     """
 
     encoded = True
@@ -194,10 +193,7 @@ class ZarrSource(Source):
         )
 
     def _find_fill(self) -> Any:  # noqa: ANN401 - a NumPy number, or None
-        """The value of chunks that were never written, if somebody has chosen one.
-
-        0 is zarr's own choice.
-        """
+        """The value of chunks that were never written; None for 0, which zarr itself chooses."""
         fill = self.array.open().metadata.fill_value
         if self.dtype.kind not in "biufc":
             return None
@@ -227,9 +223,9 @@ class ZarrSource(Source):
         return Variable(name, attributes_of(node)[0], values)
 
     def _read_coordinate_array(self, key: str, node: Node, size: int) -> NDArray[Any]:
-        """The values of the coordinate of a dimension of that name and size.
+        """The values of the coordinate of a dimension of that size.
 
-        NoCoordinateError for an array that is none, or that is large.
+        NoCoordinateError for an array that is large, or no coordinate.
         """
         name = key.rpartition("/")[2]
         array = metadata.read(node, name, texts=True)
@@ -252,10 +248,7 @@ class ZarrSource(Source):
 
 
 def _count_chunks(array: Metadata, names: list[str], where: str) -> int:
-    """The number of files that are chunks or shards.
-
-    FormatError where they have the names of another separator.
-    """
+    """How many files are chunks or shards; FormatError for names with the wrong separator."""
     other = "." if array.separator == "/" else "/"
     parts = len(array.sizes) + bool(array.start)
     if array.sizes and parts > 1:
@@ -287,7 +280,7 @@ class _ZarrReadTask:
             (-(-part.stop // chunk) - part.start // chunk) * chunk for part, chunk in ends
         )
         shape = [part.stop - part.start for part in self.region]
-        # Of several chunks with far more elements, zarr would hold all at once.
+        # zarr holds all chunks of a region at once, which may have far more elements than it.
         if touched <= max(2 * prod(shape), prod(self.chunks)):
             with contextlib.suppress(
                 FormatError, *MEMORY_ENDED
@@ -324,10 +317,7 @@ def _as_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class ZarrArray(NamedTuple):
-    """An array whose chunks are in a folder or at an address.
-
-    Its files of metadata need not be there.
-    """
+    """An array whose chunks are in a folder or at an address, where its metadata need not be."""
 
     folder: str
     version: Version
@@ -370,9 +360,9 @@ class ZarrArray(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArray
-    """The array, which stores every chunk: to zarr, all NaNs are equal.
+    """The array, which writes also chunks of fill values: to zarr, any NaN is the fill value NaN.
 
-    Asked to do so for an array that exists, zarr's own function does not.
+    zarr's own function ignores that option for an array that exists.
     """
     store = _Chunks(array.folder, dict(array.files), read_only=array.mode == "r")
     with warnings.catch_warnings():
@@ -386,10 +376,7 @@ def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's As
 
 
 class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]
-    """Blosc as Zarr 2 calls it.
-
-    It refuses a frame that is cut short: Blosc itself reads past the end of one.
-    """
+    """Blosc for Zarr 2, which refuses a truncated frame: Blosc itself reads past its end."""
 
     def decode(self, buf: Any, out: Any = None) -> Any:  # noqa: ANN401 - any buffer
         """The decoded bytes of a frame; FormatError if some of the frame is missing."""
@@ -398,7 +385,7 @@ class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]
 
 
 class _WholeBloscCodec(BloscCodec):
-    """Blosc as Zarr 3 calls it, with the same check."""
+    """Blosc for Zarr 3, with the same check."""
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:  # noqa: ANN401
         require_whole_frame(chunk_bytes.to_bytes())
@@ -416,14 +403,12 @@ def wait_for(work: Coroutine[Any, Any, _Result]) -> _Result:
 
 
 def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]:
-    """Run coroutines to their ends in this thread, and return their results.
+    """Run coroutines to their ends in this thread, and return their results; raise the first error.
 
-    Of errors in a group, the first is raised.
-
-    By itself zarr starts a thread for its event loop, and more for files and codecs. Where one
-    cannot be started, or ends because memory is out, its caller waits forever. And a process with
-    threads cannot be forked: two workers were ready after 0.05 s, and after 2.3 s where they had to
-    load zarr again. This program's workers do blocks in parallel.
+    By itself, zarr starts a thread for its event loop, and more for files and codecs. If one cannot
+    be started, or ends because memory is out, its caller waits forever. A process with threads
+    cannot be forked, either: two workers are ready after 0.05 s, and after 2.3 s if they must load
+    zarr again. No threads are needed here, since workers already run in parallel.
     """
     try:
         return calls.run(*works, most=calls.requests_at_once())
@@ -435,12 +420,10 @@ def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]
 
 
 class _Chunks(WrapperStore[Any]):
-    """The chunks of an array.
-
-    What is neither absent nor a whole file is an error, and a link is none.
+    """The chunks of an array: each is absent or a whole file, and all else is an error.
 
     Zarr's own stores take other things for absent chunks: a folder instead of a file, a file
-    instead of a folder, an empty shard, and a chunk that lies beyond the end of its shard.
+    instead of a folder, an empty shard, and a chunk beyond the end of its shard.
     """
 
     get_sync = None  # some parts of zarr do not wait for a coroutine where a store has it
@@ -456,10 +439,7 @@ class _Chunks(WrapperStore[Any]):
         prototype: Any = None,  # noqa: ANN401 - zarr's types
         byte_range: Any = None,  # noqa: ANN401
     ) -> Any:  # noqa: ANN401
-        """The bytes of a file or a range of it.
-
-        None where there is no file, FormatError for anything else.
-        """
+        """The bytes of a file, or a range of it; None without one, FormatError for all else."""
         prototype = prototype or default_buffer_prototype()
         if key.rpartition("/")[2] in metadata.FILES:
             return prototype.buffer.from_bytes(self._files[key]) if key in self._files else None
@@ -486,10 +466,7 @@ class _Chunks(WrapperStore[Any]):
 
 @contextlib.contextmanager
 def wrap_zarr_errors(where: str, doing: str) -> Iterator[None]:
-    """Turn any error of zarr and of its codecs into a RevseqError about `where`.
-
-    `doing` is open, read or write.
-    """
+    """Turn any error of zarr and its codecs into a RevseqError; `doing` is open, read or write."""
     try:
         yield
     except (RevseqError, *MEMORY_ENDED):
