@@ -1,4 +1,4 @@
-"""`revseq diff`: how two tensors differ, or a tensor and the right output of a job."""
+"""`revseq diff`: how two tensors differ, or how an output differs from the expected one."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ class Request:
         return reference.absolute() if self.absolute else reference
 
     def axes(self, values: Source) -> tuple[int | None, int | None]:
-        """The axis and the batch axis, counted from 0; None where neither the user nor `like` says.
+        """The axis and the batch axis, from 0; None where neither the user nor `like` states it.
 
-        UsageError for a name that no dimension has. A number that is out of range stays.
+        UsageError for a name that no dimension has. A number that is out of range stays as it is.
         """
         axis = _find_dimension(self.axis, values)
         if self.batch_axis == NO_BATCH:

@@ -121,7 +121,7 @@ def list_differences(differences: Differences) -> list[tuple[list[int], str, str
 
 
 def read_wrong_sequences(subject: Subject, most: int) -> list[WrongSequence]:
-    """The first wrong sequences of a job's output, which both tensors are read for."""
+    """The first wrong sequences of a job's output, read from both tensors."""
     (_, a), (_, expected) = subject.tensors
     return [_read_sequence(subject, row, a, expected) for row in subject.wrong_rows(most)]
 
@@ -150,26 +150,15 @@ def comparison_text(
 ) -> str:
     """The whole report, which fits the width of a terminal, if there is one."""
     heads = terminal.fit("\n".join(_heads(comparison)), width).split("\n")
-    differences = comparison.differences
-    verdict = f"{_unlike(comparison)} differ"
-    if differences is not None:
-        verdict = _count_text(comparison, differences)
-    verdict = terminal.fit(verdict, width)
+    verdict = terminal.fit(_verdict_text(comparison), width)
     if in_color:
         style = terminal.GREEN if comparison.equal else terminal.RED
         verdict = terminal.paint(verdict, style)
+    lines = [*heads, verdict]
+    differences = comparison.differences
     if differences is None:
-        return "\n".join([*heads, verdict])
-    lines = []
-    wrong = comparison.wrong_sequences
-    if wrong and wrong.count < wrong.of:
-        if wrong.rule:
-            lines.append(f"only {wrong.rule} are wrong")
-    label = "explained by"
-    for mistake in comparison.mistakes:
-        lines.append(f"{label}: {mistake.text}")
-        label = "and"
-    lines = [*heads, verdict, *(terminal.fit(line, width) for line in lines)]
+        return "\n".join(lines)
+    lines += [terminal.fit(line, width) for line in _list_causes(comparison)]
     if comparison.axis is None or not comparison.sequences:
         lines += _element_rows(comparison, differences)
     else:
@@ -179,6 +168,25 @@ def comparison_text(
         lines.append(terminal.fit(f"Hint: {comparison.hint}", width))
     text = "\n".join(lines)
     return terminal.paint_labels(text) if in_color else text
+
+
+def _verdict_text(comparison: Comparison) -> str:
+    """Whether the tensors are equal, or how many elements differ."""
+    if comparison.differences is None:
+        return f"{_unlike(comparison)} differ"
+    return _count_text(comparison, comparison.differences)
+
+
+def _list_causes(comparison: Comparison) -> Iterator[str]:
+    """Which sequences are wrong, if not all are, and the mistakes that explain it."""
+    wrong = comparison.wrong_sequences
+    if wrong and wrong.count < wrong.of:
+        if wrong.rule:
+            yield f"only {wrong.rule} are wrong"
+    label = "explained by"
+    for mistake in comparison.mistakes:
+        yield f"{label}: {mistake.text}"
+        label = "and"
 
 
 def _heads(comparison: Comparison) -> Iterator[str]:
