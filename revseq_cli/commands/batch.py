@@ -215,7 +215,9 @@ def _read_jobs(
             return manifest.read(path, _COLUMNS, defaults)
         if path.lower().endswith((".csv", ".json", ".jsonl")):
             problem = "-o and --lengths are for --each, and for a list of names"
-            hint = "leave out -o and --lengths"
+            names = {"output": "-o", "lengths": "--lengths"}
+            typed = [names[column] for column, template in templates.items() if template]
+            hint = f"leave out {' and '.join(typed)}"
             raise UsageError(problem, "columns of the manifest", hint, path)
     if not templates["output"]:
         hint = f"to name them after the inputs, add -o {manifest.OUTPUT}"

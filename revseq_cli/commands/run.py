@@ -146,7 +146,12 @@ def _require_printed_text(path: str | None, format_name: str | None) -> None:
     row = table.by_name(format_name) or table.TEXT
     if path is None and row is table.TEXT:
         return
-    hint = "to write a file, leave out -o and -f, and add > example.txt"
+    typed = []
+    if path is not None:
+        typed.append("-o")
+    if format_name:
+        typed.append("-f")
+    hint = f"to write a file, leave out {' and '.join(typed)}, and add > example.txt"
     raise UsageError("--example always prints text", hint=hint)
 
 

@@ -215,7 +215,7 @@ def test_what_other_tools_call_otherwise(revseq, files):
     [
         ("--json", "to print the tensor as JSON, replace --json with -f json", "-f json"), ("--verify", "to write a file, add -o out.npy", "--verify -o out.npy"),
         ("--only", "to write a file, add -o out.npy", "--only -o out.npy"), ("-f h5", "to write a file, add -o out.h5", "-f h5 -o out.h5"),
-        ("--example -o y.txt", "to write a file, leave out -o and -f, and add > example.txt", "--example"),
+        ("--example -o y.txt", "to write a file, leave out -o, and add > example.txt", "--example"),
         ("-o y.npy --scheduler tcp://a:1 --dry-run", "to use dask, add --engine dask", "-o y.npy --scheduler tcp://a:1 --dry-run --engine dask"),
     ],
 )  # fmt: skip

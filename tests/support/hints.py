@@ -99,8 +99,6 @@ def _leave_out(typed, words):
     """The arguments without these: options without a value, names, or the part of a name after ::."""
     if words.startswith("::"):
         return [arg.removesuffix(words) for arg in typed]
-    if words not in typed:
-        return typed
     less = list(typed)
     i = less.index(words)
     # An option with a value goes with it; a flag and a name have none.
