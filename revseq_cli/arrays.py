@@ -294,7 +294,7 @@ def make_array_job(
     mask: bool,
     padding: complex | None,
 ) -> Job:
-    """The job, as the command makes it of two files; RevseqError if the arrays are no job."""
+    """The job of these arrays, as the command makes it of two files; RevseqError for no job."""
     has_lengths = lengths is not None or mask
     if padding is not None and has_lengths:
         raise UsageError("padding cannot be combined with lengths or mask")

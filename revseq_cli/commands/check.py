@@ -137,7 +137,7 @@ def _make_record(job: Job, result: _Result) -> CheckRecord:
 
 
 def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -> None:
-    """The verdict, what fails, and what is known of the job, in the width of the terminal."""
+    """Print the verdict, the constraints that fail, and the description of the job."""
     from revseq_cli.pipeline import suggest
 
     width = terminal.width_of(sys.stdout)

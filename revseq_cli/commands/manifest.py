@@ -170,7 +170,7 @@ def make_jobs(
 def _fill_templates(
     templates: Mapping[str, str | None], values: Mapping[str, str]
 ) -> dict[str, str]:
-    """The names of a job's other files; UsageError for a placeholder that there is not."""
+    """The names of a job's other files; UsageError for an unknown placeholder."""
     names = {}
     for column, template in templates.items():
         if template is None:

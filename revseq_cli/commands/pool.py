@@ -76,7 +76,7 @@ class _Journal:
         self.path = self._file.path
 
     def read(self) -> Iterator[_Finished]:
-        """All that workers have noted, but for what a killed one wrote in part."""
+        """All that workers have noted, except an entry that a killed worker left incomplete."""
         with open(self.path, "rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
             while True:
                 yield from pickle.load(stream)  # noqa: S301 - our own

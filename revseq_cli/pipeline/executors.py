@@ -275,7 +275,7 @@ _lock = threading.Lock()
 
 
 def _versions() -> str:
-    """What must be the same on every worker."""
+    """The versions that must be the same on every worker."""
     return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
@@ -419,7 +419,7 @@ class Cluster:
         return pickle.loads(done)  # noqa: S301 - from workers with our own code
 
     def require_workers(self) -> None:
-        """EngineError without a scheduler, or without workers for long."""
+        """EngineError if the scheduler is gone, or has had no worker for `_LONGEST_ALONE`."""
         with self._dask_errors():
             if self._client.status != "running":
                 raise OSError(self._client.status)

@@ -201,7 +201,7 @@ def _heads(comparison: Comparison) -> Iterator[str]:
 
 
 def _unlike(comparison: Comparison) -> str:
-    """What the tensors do not have in common."""
+    """Which of their data types and shapes differ."""
     a = comparison.a
     b = comparison.b
     words = []

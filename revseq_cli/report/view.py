@@ -54,7 +54,7 @@ def _choices(size: int) -> Iterator[Sequence[int]]:
 
 
 def _gap(shown: Sequence[int]) -> int:
-    """After how many of the shown indices others are left out; 0 if there is no gap."""
+    """How many of the shown indices are before the gap; 0 if there is no gap."""
     if shown and shown[-1] - shown[0] >= len(shown):
         return len(shown) // 2
     return 0
