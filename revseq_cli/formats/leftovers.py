@@ -18,9 +18,9 @@ STARTS = ("not kept in ", "not copied: ", "not reversed: ")
 
 
 def subject_of(note: str) -> str:
-    """What notes of one kind have in common, of which a batch prints the first one only.
+    """What notes of one kind have in common: a batch prints only the first note of a kind.
 
-    Another note is its own subject.
+    Any other note is a kind of its own.
     """
     if note.startswith(STARTS):
         return note.partition(":")[0]
@@ -69,7 +69,7 @@ def note_on_rest(
 
 
 def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
-    """The note on tensors that lie along the same dimension, and are copied as they are."""
+    """The note on tensors along the same dimension, which are copied as they are."""
     if axis is None or not any(source.dimensions):
         return ()
     along = _find_along(_find_others(source), source, axis)
@@ -82,9 +82,9 @@ def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
 
 
 def _find_others(source: Source) -> list[Item]:
-    """The other datasets of its file, except for the coordinates of its dimensions.
+    """The other tensors in its file, except for the coordinates of its dimensions.
 
-    What is wrong with the file elsewhere matters to nobody here.
+    Empty if the file cannot be listed: damage to other parts of it does not matter here.
     """
     row = table.by_name(source.storage.format)
     if row is None or not row.names:
@@ -110,7 +110,7 @@ def _find_others(source: Source) -> list[Item]:
 
 
 def _name_variables(source: Source) -> set[str]:
-    """The names of a tensor's coordinates, and of variables that the note explains already."""
+    """The names of a tensor's coordinates, and of variables that the note names for a reason."""
     meaning = source.meaning()
     if meaning is None:
         return set()
@@ -138,10 +138,7 @@ def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> lis
 
 
 def _name_bounds(source: Source) -> set[str]:
-    """The names of the variables that belong to coordinates.
-
-    They are the bounds of the cells around the coordinates' values, which nobody reverses.
-    """
+    """The names of the variables with the bounds of coordinates, which nobody reverses."""
     meaning = source.meaning()
     if meaning is None:
         return set()

@@ -1,7 +1,4 @@
-"""How an output is made.
-
-Its format, what it is a copy of, and every reason to refuse it before the work.
-"""
+"""How an output is created: its format, what it is a copy of, and reasons to refuse it early."""
 
 from __future__ import annotations
 
@@ -35,24 +32,23 @@ def create_sink(
 ) -> FileSink:
     """The sink of a result with the shape and data type of `template`.
 
-    RevseqError now for all that could refuse it.
-
-    With `only`, it is no copy of INPUT's file. Workers that are `elsewhere` need not see the file
-    of an output at an address. INPUT is reversed along `axis`. With `replaces_store`, a Zarr store
-    of this machine may be replaced.
+    RevseqError, before the work, for every reason to refuse it. With `only`, the output is no copy
+    of INPUT's file. With `elsewhere`, workers are on machines that may not see the output's file.
+    `axis` is that of the reversal. With `replaces_store`, a Zarr store of this machine may be
+    replaced.
     """
     path = reference.path
     row = _choose_format(reference, template, only=only)
     if not row.names:
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     original = _find_own_file(reference, row, overwrite=overwrite)
-    replaces_all = original is not None
+    is_new_version = original is not None
     if replaces_store and row is ZARR:
-        replaces_all = replaces_all or _is_only_store(path)
-    if replaces_all:
+        is_new_version = is_new_version or _is_only_store(path)
+    if is_new_version:
         file = files.new_version(path, original.identity if original else None, inputs)
     else:
-        # What another command puts there in the meantime for its own tensor is not replaced.
+        # A file that another command creates there in the meantime, for its tensor, is kept.
         replaces = overwrite and (reference.key is None or not row.keeps_others)
         file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
     if not original and not only:
@@ -80,7 +76,7 @@ _ZARR_FILE = re.compile(r"zarr\.json|\.z(?:array|group|attrs|metadata)|(?:c|\d+)
 
 
 def _is_only_store(path: str) -> bool:
-    """Whether it is a Zarr store of this machine, and all files in it are of Zarr."""
+    """Whether it is a Zarr store of this machine with no other files than Zarr's."""
     if not os.path.isdir(path) or not table.is_store(path):
         return False
     names = (name for _, _, names in os.walk(path) for name in names)
@@ -96,10 +92,7 @@ def adds_to_file(reference: Reference) -> bool:
 
 
 def has_tensor(output: str) -> bool:
-    """Whether the file of an output, which exists, has the tensor that the output names.
-
-    True where it names none.
-    """
+    """Whether an output's file, which exists, has the named tensor; True if none is named."""
     reference = Reference.file(output)
     if reference.key is None:
         return True
@@ -111,10 +104,7 @@ def has_tensor(output: str) -> bool:
 
 
 def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Original | None:
-    """The output's own file, where that exists and gets the tensor.
-
-    FormatError if it has another format.
-    """
+    """The file that the tensor is added to, if it exists; FormatError for one of another format."""
     path, key = reference.path, reference.key
     if key is None or not row.keeps_others:
         return None
@@ -144,10 +134,7 @@ def _find_input_file(template: Source, row: Format, path: str) -> Original | Non
 def _choose_key(
     reference: Reference, template: Source, row: Format, original: Original | None
 ) -> str:
-    """The name of the tensor in the output.
-
-    As typed, else INPUT's, else one for a format that needs a name.
-    """
+    """The name of the tensor in the output: as typed, or INPUT's, or "tensor" if it needs one."""
     if reference.key is not None:
         return reference.key
     needs_no_name = original is not None or row in (ZARR, ONNX)
@@ -172,12 +159,13 @@ def _note_on_others(template: Source) -> tuple[str, ...]:
     if not template.others:
         return ()
     noun = "key" if template.storage.format == JSON.name else "column"
-    nouns = f"{noun}{'' if len(template.others) == 1 else 's'}"
-    return (f"not copied: {len(template.others):,} other {nouns} ({join_names(template.others)})",)
+    if len(template.others) > 1:
+        noun += "s"
+    return (f"not copied: {len(template.others):,} other {noun} ({join_names(template.others)})",)
 
 
 def _choose_format(reference: Reference, template: Source, *, only: bool) -> Format:
-    """The format of an output: by option, else by suffix, else the input's.
+    """The format of an output: by option, or by suffix, or that of the file it is a copy of.
 
     RevseqError for one that is never written.
     """
@@ -216,10 +204,7 @@ def _find_own_format(path: str) -> Format | None:
 
 
 def _refuse_small_float(desc: TensorDesc, path: str) -> None:
-    """FormatError for floats that NetCDF's library crashes on, or skips.
-
-    It reads BFLOAT16 as FLOAT32.
-    """
+    """FormatError for floats that NetCDF's library skips or crashes on; it can read BFLOAT16."""
     data_type = desc.data_type
     if data_type is DataType.BFLOAT16:
         return

@@ -53,7 +53,7 @@ def create(file: NewFile, template: Source, key: str, original: Original | None)
 
 
 class Recorder(io.FileIO):
-    """A file that keeps the first error of a write in `error`, and reports success to HDF5.
+    """A file that keeps its first error in `error`, and tells HDF5 that all writes succeed.
 
     HDF5 does not survive a failed write: it reports it late, and may crash when the process ends.
     `wrap_errors` raises the error instead.
@@ -172,10 +172,7 @@ class Hdf5Sink(_DatasetSink):
             self._reserve_space(self.chunks)
 
     def _reserve_space(self, chunks: tuple[int, ...]) -> None:
-        """Reserve space for chunks without filters.
-
-        A full disk is then an error before the work.
-        """
+        """Reserve space for chunks without filters, so that a full disk fails before the work."""
         count = 1
         for size, chunk in zip(self._template.sizes, chunks, strict=True):
             count *= -(-size // chunk)
@@ -195,7 +192,7 @@ class Hdf5Sink(_DatasetSink):
                     self._dataset.id.write_direct_chunk(*chunk)
             else:
                 region, values = cast("WriteResult", write_result)
-                # Pickled, values may come in another byte order.
+                # Values that were pickled may have another byte order.
                 storage.write(self._dataset, region, np.asarray(values, self._template.dtype))
 
     def finish(self) -> None:
@@ -203,12 +200,10 @@ class Hdf5Sink(_DatasetSink):
 
 
 class ContiguousSink(_DatasetSink, RawSink):
-    """A new HDF5 file with a contiguous dataset.
+    """A new HDF5 file with a contiguous dataset, whose elements workers write at their offset.
 
-    The workers write its elements themselves, at their offset.
-
-    Through HDF5 in the parent, 256 MiB took 1.3 times as long in one process, and 1.4 times with
-    two.
+    Through HDF5 in the parent, 256 MiB took 1.3 times as long with one process, and 1.4 times as
+    long with two.
     """
 
     def start(self) -> None:

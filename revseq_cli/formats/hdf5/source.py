@@ -47,7 +47,7 @@ from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
 NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
-# Texts that are read before their lengths are looked at: many may lie at one place in the file.
+# Texts to read before their lengths are added: many may share their bytes in the file.
 _TEXTS_AT_ONCE = 8
 
 
@@ -59,11 +59,11 @@ def open_source(address: Address, types: TextTypes) -> Source:
 class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
-    `name` is what to call the file, where that is not its path; `asked` is the data type of opaque
-    elements, whose type has no name in the file. `hard_path` is a path to it of hard links.
-    `properties` are those of its creation, and `limits` the largest sizes that it can have, None
-    for a dimension that can grow. Elements that lie in the file as they are, at the offset of
-    `raw`, are read and written without HDF5.
+    `name` is what messages call the file, if not by its path. `asked` is the data type of opaque
+    elements, which have none in the file. `hard_path` is a path to it of hard links. `properties`
+    are those of its creation. `limits` are the largest sizes that it can have, None for a dimension
+    without a limit. With `raw`, its elements lie in the file as they are, and are read without
+    HDF5.
     """
 
     identity: base.Identity
@@ -105,7 +105,7 @@ class Hdf5Source(Source):
         """The elements that lie in the file as they are; None where they do not."""
         if self.properties.get_layout() != h5d.CONTIGUOUS:
             return None
-        if dataset.id.get_storage_size() == 0:  # HDF5 has an offset of unwritten values, too
+        if dataset.id.get_storage_size() == 0:  # HDF5 gives unwritten values an offset, too
             return None
         raw = RawTensor(self.path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
         size = self.identity.size
@@ -136,7 +136,7 @@ class Hdf5Source(Source):
         return {name: value for name, value in self.__dict__.items() if name != "properties"}
 
     def original_for(self, name: str) -> Original | None:
-        """Its file; None where the output's name is that of a NetCDF file, and its file is none."""
+        """Its file; None for an output that must be NetCDF, if the file is not."""
         if is_netcdf(name) and not is_netcdf(self.path):
             with open_hdf5(self.path, self.name) as file:
                 if not files.is_netcdf(open_dataset(file, self.hard_path, self.name)):
@@ -180,10 +180,7 @@ class Hdf5Source(Source):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """The chunk's sizes, so that no chunk is decoded twice.
-
-        Without chunks, those of elements as they are.
-        """
+        """The sizes of a chunk, so that none is decoded twice, or the alignments of `raw`."""
         return cut_alignments_of(self.dtype, self.sizes) if self.raw else super().cut_alignments
 
     def is_item(self, key: str) -> bool:
@@ -196,10 +193,7 @@ class Hdf5Source(Source):
 
 
 def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
-    """How a dataset is stored.
-
-    This is what its type says beyond its data type, its chunks or layout, and its filters.
-    """
+    """How a dataset is stored: the `meaning` of its type, its chunks or layout, and its filters."""
     layout = properties.get_layout()
     details = {"stored as": meaning} if meaning else {}
     if layout == h5d.CHUNKED:
@@ -226,10 +220,7 @@ def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | 
 
 
 def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
-    """The scale of a dimension of that name.
-
-    Without scales, it is the dataset of that name in the same group.
-    """
+    """The scale of that name of a dimension, or else the dataset of that name in the same group."""
     for scale in files.find_scales(dataset, d):
         if str(scale.name).rpartition("/")[2] == name:
             break
@@ -241,10 +232,7 @@ def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset |
 
 
 def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
-    """The coordinate of that name that a dataset holds.
-
-    FormatError for what is none, or is large.
-    """
+    """The coordinate that a dataset holds; FormatError for one that is large, or no coordinate."""
     sizes = scale.shape or ()
     kind = scale.dtype.kind
     is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
@@ -267,7 +255,7 @@ def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
 
 
 def _read_texts(scale: h5py.Dataset) -> NDArray[Any]:
-    """Texts of any lengths; FormatError where they are large, which no header says."""
+    """Texts of any lengths; FormatError if they are large, which only reading them shows."""
     texts: list[bytes] = []
     for start in range(0, scale.shape[0], _TEXTS_AT_ONCE):
         texts += scale[start : start + _TEXTS_AT_ONCE].tolist()
@@ -278,7 +266,7 @@ def _read_texts(scale: h5py.Dataset) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Hdf5ReadTask:
-    """One region of a dataset of a file that must be as it was when its header was read.
+    """Reads one region of a dataset, from a file whose state must still be `unchanged`.
 
     `name` is for messages.
     """
@@ -315,10 +303,7 @@ class Hdf5ReadTask:
                 raise self._report_damage(box, dataset, reason) from None
 
     def _require_whole_frames(self, dataset: h5py.Dataset) -> None:
-        """FormatError with the first chunk whose Blosc frame is truncated.
-
-        Blosc itself does not notice that.
-        """
+        """FormatError with the first chunk of a truncated Blosc frame, which Blosc overlooks."""
         for box in chunk_boxes(self.region, dataset.chunks):
             start = tuple(part.start // n * n for part, n in zip(box, dataset.chunks, strict=True))
             try:
@@ -378,10 +363,7 @@ def _unreadable(item: Item, error: Exception) -> Item:
 
 
 def _tensor_at(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
-    """The item of a dataset, and whether the dataset is a scale.
-
-    It has what the header says, or why the dataset is no tensor.
-    """
+    """The item of a dataset by its header, or with why it is no tensor; whether it is a scale."""
     try:
         sizes = dataset.id.shape
         kind = dataset.id.get_type()

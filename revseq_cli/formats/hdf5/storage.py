@@ -1,11 +1,10 @@
 """How HDF5 stores a tensor: dtypes, elements, filters, and encoded chunks.
 
-HDF5 gets the file's own type as the type in memory. So no bit changes, and bitfields, enumerations
-and complex numbers are read and written as words of their size, whatever else their types say. An
-exception are integers that have fewer bits than their bytes: HDF5 makes plain ones of them.
+HDF5 is told that elements have the file's own type in memory. So it converts nothing, and no bit
+changes: bitfields, enumerations and complex numbers are read and written as words of their size.
+Only integers with fewer bits than their bytes are converted, to plain ones.
 
-Chunks are encoded in the workers: HDF5 does it, in a file in memory, and the parent stores the
-bytes as they are.
+Workers encode chunks by HDF5 itself, in a file in memory. The parent stores the bytes as they are.
 """
 
 from __future__ import annotations
@@ -36,15 +35,14 @@ from revseq_cli.core.tensors import (
 )
 from revseq_cli.formats.refusals import require_whole_frame
 
-# Passes hold it while they use HDF5: workers of dask have several threads, and some functions of
-# h5py take no lock.
+# Held while values are read and written: workers of dask have several threads, and some functions
+# of h5py take no lock.
 LOCK = threading.RLock()
 
 # Types
 
-# Floats that NumPy lacks and HDF5 can describe: where sign, exponent and mantissa are, the bits of
-# the latter two, and the exponent's bias. HDF5 cannot say that a float has no infinities; such ones
-# are opaque bytes, as in h5py.
+# Floats that NumPy lacks and HDF5 can describe, by the arguments of H5Tset_fields and the bias of
+# the exponent. HDF5 cannot describe floats without infinities; these are opaque bytes, as in h5py.
 _MINIFLOATS = {
     DataType.BFLOAT16: ((15, 7, 8, 0, 7), 127),
     DataType.FLOAT8_E5M2: ((7, 2, 5, 0, 2), 15),
@@ -91,10 +89,7 @@ def read_dtype(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]
 
 
 def _dtype_of_enumeration(kind: h5t.TypeEnumID) -> np.dtype[Any] | None:
-    """The dtype of the integers that have names.
-
-    It is bool where the names are those that h5py and netCDF give to booleans.
-    """
+    """The dtype of an enumeration's integers; bool for the names that h5py and netCDF use."""
     if is_narrow(kind.get_super()):
         return None
     dtype = read_dtype(kind.get_super())
@@ -135,10 +130,7 @@ def _dtype_of_float(kind: h5t.TypeFloatID) -> np.dtype[Any] | None:
 
 
 def _dtype_of_complex(kind: h5t.TypeID) -> np.dtype[Any] | None:
-    """The dtype of complex numbers.
-
-    They are HDF5's own since 2.0, or two floats of one type, the real one first.
-    """
+    """The dtype of complex numbers: HDF5's own since 2.0, or two floats, the real part first."""
     size = kind.get_size()
     if size not in (8, 16):
         return None
@@ -180,10 +172,7 @@ def _hint_for_texts(size: int) -> str:
 
 
 def is_narrow(kind: h5t.TypeID) -> bool:
-    """Whether integers have fewer bits than their bytes.
-
-    HDF5 converts such integers when it reads and writes them.
-    """
+    """Whether integers have fewer bits than their bytes: HDF5 converts these, and no others."""
     return isinstance(kind, h5t.TypeIntegerID) and kind.get_precision() < 8 * kind.get_size()
 
 
@@ -206,7 +195,7 @@ def make_type(dtype: np.dtype[Any]) -> h5t.TypeID:
 
 
 def describe_type(kind: h5t.TypeID) -> str:
-    """What the type says beyond its data type, for a person; nothing for plain numbers."""
+    """What HDF5's type says beyond the data type, in words; "" for plain numbers."""
     match kind:
         case h5t.TypeBitfieldID():
             return "bitfield"
@@ -229,9 +218,9 @@ def _list_members(kind: h5t.TypeEnumID | h5t.TypeCompoundID) -> str:
 
 
 def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The values of the region; 0 for chunks that were never written, where there is no fill value.
+    """The values of the region; 0 for chunks that were never written and have no fill value.
 
-    Stopped at a signal.
+    A signal stops it between parts of the region.
     """
     values: NDArray[Any] = np.zeros([part.stop - part.start for part in region], dtype)
     kind = memory_type(dataset.id.get_type(), dtype)
@@ -246,9 +235,9 @@ def read(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray
 
 
 def _cut_region(region: Region, chunks: tuple[int, ...] | None) -> Iterator[Region]:
-    """The region in parts of few chunks each, since HDF5 looks at no signal while it reads one.
+    """The region in parts of few chunks each, between which signals are looked at.
 
-    It takes 5 s to find out that 400,000 chunks were never written.
+    HDF5 takes 5 s only to find out that 400,000 chunks were never written.
     """
     if chunks is None:
         yield region
@@ -282,10 +271,7 @@ def _select_spaces(dataset: h5py.Dataset, region: Region) -> tuple[h5s.SpaceID, 
 
 
 def memory_type(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
-    """The type in memory for elements in a file.
-
-    It is their own type, except for integers that HDF5 converts to plain ones.
-    """
+    """The type in memory for elements of a file: their own, or plain integers for narrow ones."""
     if is_narrow(kind):
         return h5t.py_create(dtype)
     return kind
@@ -298,14 +284,12 @@ _NAMES = {
     1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4",
     32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz",
 }  # fmt: skip
-# Filters that never lose anything; chunks that pass any other filter are decoded again and
-# compared.
+# Filters that never lose anything. Chunks that pass any other are decoded again, and compared.
 _LOSSLESS = frozenset({1, 2, 3, 4, 32000})
-# Some filters change their parameters when a dataset is created: it then stores others than were
-# asked for, and asking for the stored ones would change them twice. For each such filter, the
-# parameters that were asked for, from those that are stored: bitshuffle puts three numbers first,
-# SZ and SZ3 the sizes of a chunk, JPEG-LS and HTJ2K need none, and SPERR packs its second one into
-# the first.
+# Some filters change their parameters when a dataset is created, and would change the stored ones a
+# second time. For each of them, this makes the parameters to ask for of those that are stored:
+# bitshuffle stores three numbers before them, SZ and SZ3 the sizes of a chunk; JPEG-LS and HTJ2K
+# need none; SPERR packs its second one into the first.
 _ASKED_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32008: lambda stored: stored[3:],
     32017: lambda stored: stored[-9:],
@@ -323,7 +307,7 @@ _UNFILTERED = (
 
 
 def filters_of(properties: h5p.PropDCID) -> dict[int, str]:
-    """The names of the filters that a chunk passes through, by HDF5's registered number."""
+    """The names of the filters that chunks pass through, by their registered numbers."""
     filters = (properties.get_filter(i) for i in range(properties.get_nfilters()))
     return {
         code: _NAMES.get(code) or name.decode("utf-8", "replace")[:40]
@@ -332,7 +316,7 @@ def filters_of(properties: h5p.PropDCID) -> dict[int, str]:
 
 
 def require_filters(dataset: h5py.Dataset, where: str) -> None:
-    """FormatError for a filter that neither HDF5 nor the package hdf5plugin brings."""
+    """FormatError for a filter that neither HDF5 nor the package hdf5plugin has."""
     for code, name in filters_of(dataset.id.get_create_plist()).items():
         if h5z.filter_avail(code):
             continue
@@ -365,7 +349,7 @@ def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
 
 
 def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, but: int = 0) -> None:
-    """Ask for the filters that a dataset of some properties has, but for the one of that number."""
+    """Ask for the filters that a dataset with the properties `like` has, except for `but`."""
     if properties.get_nfilters():
         properties.remove_filter(h5z.FILTER_ALL)
     for code, flags, stored, _ in map(like.get_filter, range(like.get_nfilters())):
@@ -382,9 +366,9 @@ Chunk = tuple[tuple[int, ...], bytes, int]
 class ChunkBlockWriter:
     """Encodes the chunks of a block.
 
-    Property lists cannot be pickled, but the image of a file can: `image` is a file with a dataset
-    of one chunk and of the same storage. Each chunk is written into that, and read back as HDF5
-    stores it. `may_lose` says whether some filters may lose something.
+    A property list cannot be pickled, but a file can. So `image` is a file in memory, with a
+    dataset of one chunk that has the same properties. A chunk is encoded by writing it there, and
+    reading the stored bytes. `may_lose` says whether a filter may lose something.
     """
 
     chunks: tuple[int, ...]
@@ -397,7 +381,7 @@ class ChunkBlockWriter:
     def like(
         cls, dataset: h5py.Dataset, properties: h5p.PropDCID, dtype: np.dtype[Any], name: str
     ) -> ChunkBlockWriter:
-        """The one for chunks of a dataset made with these properties; `name` is for messages."""
+        """The writer for chunks of a dataset with these properties; `name` is for messages."""
         kind = dataset.id.get_type().copy()
         chunks = properties.get_chunk()
         image = io.BytesIO()
@@ -408,10 +392,7 @@ class ChunkBlockWriter:
         return cls(chunks, dtype, image.getvalue(), name, may_lose)
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Chunk]:
-        """The encoded chunks of a region.
-
-        It begins at a chunk, and ends at the end of a chunk or of the tensor.
-        """
+        """The encoded chunks of a region of whole chunks, up to the tensor's end."""
         try:
             with LOCK:
                 scratch = _scratch(self.image)
@@ -430,14 +411,14 @@ class ChunkBlockWriter:
     def _encode(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[bytes, int]:
         """The bytes of a chunk as HDF5 stores them, and the filters that it skipped.
 
-        The values end at the tensor's end. HDF5 fills up a chunk beyond the end, and decides
+        The values of a chunk end at the tensor's end. HDF5 fills the rest of the chunk, and decides
         whether such a chunk passes through the filters.
         """
         values = np.ascontiguousarray(values, self.dtype)
         kind = memory_type(scratch.get_type(), self.dtype)
         sizes = values.shape
         if scratch.shape != sizes:
-            # Shrinking it next fills up what is cut off, and no more.
+            # When it shrinks next, HDF5 fills what is cut off, and no more.
             scratch.set_extent(self.chunks)
             scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
             scratch.set_extent(sizes)
@@ -460,7 +441,7 @@ class ChunkBlockWriter:
 
 @functools.lru_cache(maxsize=1)
 def _scratch(image: bytes) -> h5py.h5d.DatasetID:
-    """The dataset of one chunk, of which a process keeps the last one open."""
+    """The dataset of one chunk in the image; a process keeps the last one open."""
     dataset = h5py.File(io.BytesIO(image), "r+")["chunk"]
     require_filters(dataset, "the output")
     return dataset.id
