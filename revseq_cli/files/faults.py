@@ -149,10 +149,10 @@ def translate_errors(path: str, doing: str) -> Iterator[None]:
     except (RevseqError, MemoryError):
         raise
     except Exception as e:  # noqa: BLE001 - libraries have errors of their own
-        raise _worded(Address(path), doing, fault_of(e), e) from None
+        raise _make_error(Address(path), doing, fault_of(e), e) from None
 
 
-def _worded(address: Address, doing: str, fault: Fault, error: Exception) -> TensorIOError:
+def _make_error(address: Address, doing: str, fault: Fault, error: Exception) -> TensorIOError:
     if isinstance(error, FileExistsError) or fault.status == 412 or fault.code in _THERE_CODES:
         return exists_already(address)
     is_missing = fault.status in (404, 410) or fault.code in _MISSING_CODES

@@ -400,7 +400,7 @@ class NewVersion(NewFile):
             except FileNotFoundError:
                 is_same = False
             if not is_same:
-                raise _changed(self.name)
+                raise _make_change_error(self.name)
             super().take_name()
 
 
@@ -432,12 +432,12 @@ class NewFolderVersion(NewFolder):
             except FileNotFoundError:
                 states = {}
             if _identities(states) != _identities(self._states):
-                raise _changed(self.name)
+                raise _make_change_error(self.name)
             exchange = functools.partial(platform.exchange, self.temporary, str(self._final))
             patiently(exchange, platform.keeps_name)
 
 
-def _changed(name: str) -> TensorIOError:
+def _make_change_error(name: str) -> TensorIOError:
     """The error for a file or folder that is not the one of which the output is a copy."""
     found = "was changed by another program in the meantime"
     return TensorIOError(found, hint="nothing is added to it: run the command again", where=name)
