@@ -52,13 +52,13 @@ def escaped(text: str) -> str:
 
 
 def verbatim(text: str) -> str:
-    """Text that is printed as it is typed, line by line; a long command goes on in the next line."""
+    """Text that is printed as it is typed; a long command goes on in the next line."""
     lines = [line for long in text.split("\n") for line in continued(long)]
     return re.sub("['`^~]", lambda sign: LITERAL[sign[0]], escaped("\n".join(lines)))
 
 
 def continued(line: str) -> list[str]:
-    """A line; a command that is too long for a terminal of 80 columns is cut at blanks outside quotes."""
+    """A line; a command too long for 80 columns is cut at blanks outside quotes."""
     if len(line) <= WIDTH or not line.lstrip().startswith(("$ ", "revseq ")):
         return [line]
     joined = re.sub(r"\"[^\"]*\"|'[^']*'", lambda quoted: quoted[0].replace(" ", "\0"), line)
@@ -74,7 +74,7 @@ def prose(text: str) -> str:
 
 
 def table(text: str) -> str:
-    """A table of Markdown as a list: the first cell of a row is the term, the others say what it means."""
+    """A table of Markdown as a list: the first cell of a row is the term, the others explain it."""
     header, _, *rows = [
         [cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines()
     ]
@@ -102,7 +102,7 @@ def block(code: str, text: str) -> str:
 
 
 def page(name: str, section: int, summary: str, body: str, version: str) -> str:
-    """A whole page; nothing is hyphenated or spread to the margin, since names and options would be."""
+    """A whole page; no word is hyphenated or spread, since it may be a name or an option."""
     title = f'.TH {name.upper()} {section} "" "revseq {version}"\n.nh\n.ad l\n'
     return f"{title}.SH NAME\n{escaped(name)} \\- {escaped(summary)}\n{body}\n"
 
@@ -234,7 +234,7 @@ class ManualPages(BuildHookInterface):
 
 
 class PackageReadme(MetadataHookInterface):
-    """README as PyPI shows it, where the repository's files are not: without its picture, and with words for links."""
+    """README as PyPI shows it: without pictures and links to files of the repository."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Add the field `readme`."""

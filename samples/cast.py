@@ -1,7 +1,8 @@
 """Draw README's cast: two commands on a terminal and what they print, as an animated SVG.
 
 Run it in this folder, where `revseq` is on the PATH: python cast.py > cast.svg
-The picture has no script, and no font or file from outside. Where motion is not wanted, it is still.
+The picture has no script, and no font or file from outside. It is still for readers who want
+no motion.
 """
 
 import html
@@ -22,6 +23,11 @@ MARGIN = 16
 TYPING = 0.03  # seconds for a character
 PAUSE = 0.6  # seconds before a command prints, and before the next one is typed
 
+DESCRIPTION = (
+    "revseq run prints a tensor whose sequences are reversed, with the reversed parts bold and the "
+    "padding dim. revseq diff --job lists the wrong sequences of an output, and says that its "
+    "lengths are 1 too small."
+)
 STYLE = """
 text { font: 14px Consolas, "SF Mono", Menlo, "DejaVu Sans Mono", monospace; white-space: pre }
 .ground { fill: #ffffff; stroke: #d0d0d0 } text { fill: #1f1f1f } .prompt { fill: #0067b8 }
@@ -102,13 +108,12 @@ def draw() -> str:
                 f'viewBox="0 0 {width} {height}" style="max-width: 100%; height: auto" role="img">'
             ),
             "<title>Two commands on a terminal: run and diff --job</title>",
-            (
-                "<desc>revseq run prints a tensor whose sequences are reversed, with the reversed parts "
-                "bold and the padding dim. revseq diff --job lists the wrong sequences of an output, "
-                "and says that its lengths are 1 too small.</desc>"
-            ),
+            f"<desc>{DESCRIPTION}</desc>",
             f"<style>{STYLE}</style>",
-            f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="6"/>',
+            (
+                f'<rect class="ground" x="0.5" y="0.5" rx="6" '
+                f'width="{width - 1}" height="{height - 1}"/>'
+            ),
             *rows,
             "</svg>",
             "",
