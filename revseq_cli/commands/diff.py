@@ -20,6 +20,8 @@ from revseq_cli.core.tensors import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from revseq_cli.files.base import Identity
+    from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.pipeline.folds import Differences, Tolerance
     from revseq_cli.pipeline.jobs import Job
@@ -122,8 +124,7 @@ def command(
     command.
     """
     from revseq_cli.core import signals
-    from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
-    from revseq_cli.pipeline import folds, passes
+    from revseq_cli.pipeline import folds, passes  # --help must not load NumPy
     from revseq_cli.pipeline.plan import plan_pass
     from revseq_cli.porting import diagnose
     from revseq_cli.report import comparison
@@ -141,10 +142,8 @@ def command(
         else:
             a, b = _open_tensors(tensors, settings, resources)
         other = job or b  # whose files are read, too
-        drawing = None
-        if picture:
-            inputs = [*a.files, *other.files]
-            drawing = options.new_picture(picture, inputs, overwrite=overwrite)
+        inputs = [*a.files, *other.files]
+        drawing = _choose_picture(picture, inputs, overwrite=overwrite)
         pair: Pair | None = None
         differences: Differences | None = None
         diagnosis: Diagnosis | None = None
@@ -173,17 +172,32 @@ def command(
         a.recheck()
         other.recheck()
     if drawing and svg:
-        with FileTransaction(drawing) as transaction:
-            drawing.write(svg.encode())
-        notes += transaction.notes
-    result = comparison.Comparison(a, b, differences, sequences=sequences)
-    if job:
-        result = replace(result, axis=job.axis)
+        notes += _write_picture(drawing, svg)
+    axis = job.axis if job else None
+    result = comparison.Comparison(a, b, differences, axis=axis, sequences=sequences)
     if diagnosis:
         result = replace(
             result, wrong_sequences=diagnosis.wrong_sequences, mistakes=diagnosis.mistakes
         )
     return _print_result(result, notes, console)
+
+
+def _choose_picture(
+    picture: str | None, inputs: Sequence[Identity], *, overwrite: bool
+) -> NewFile | None:
+    """The new file for a picture, if one is asked for."""
+    if picture is None:
+        return None
+    return options.new_picture(picture, inputs, overwrite=overwrite)
+
+
+def _write_picture(drawing: NewFile, svg: str) -> list[str]:
+    """Write a picture; the notes on what could not be flushed or removed."""
+    from revseq_cli.files.new import FileTransaction
+
+    with FileTransaction(drawing) as transaction:
+        drawing.write(svg.encode())
+    return transaction.notes
 
 
 def _print_result(result: Comparison, notes: Sequence[str], console: Console) -> int:
