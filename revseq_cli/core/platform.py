@@ -197,6 +197,8 @@ def write_pages(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
     The pages are asked for first: where there is no room for one, writing into it would end the
     process by SIGBUS. A system that cannot ask for pages, such as an older Linux, fails there, too.
     """
+    if sys.platform != "linux":
+        return False
     begin = offset - offset % mmap.PAGESIZE
     try:
         pages.madvise(_MADV_POPULATE_WRITE, begin, offset + len(data) - begin)
