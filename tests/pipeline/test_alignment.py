@@ -389,3 +389,19 @@ def test_the_data_type_that_holds_the_ones_of_a_line(size, dtype):
     mask = held(np.zeros((2, 1), "u1"))
     mask.sizes = (2, size)
     assert ScannedSource(mask, 1, [0]).dtype == dtype
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 5, 4), 1), ((4, 1, 5), 2), ((1, 1, 3, 4), 3)])
+def test_one_dimension_with_all_sequences_takes_one_length_for_each_index(
+    revseq, tmp_path, shape, axis
+):
+    values = np.arange(np.prod(shape), dtype="f4").reshape(shape)
+    np.save(tmp_path / "x.npy", values)
+    [count] = [size for d, size in enumerate(shape) if d != axis and size != 1]
+    lengths = np.arange(count) + 1
+    np.save(tmp_path / "n.npy", lengths)
+    (tmp_path / "n.csv").write_text(",".join(map(str, lengths)) + "\n")
+    full = lengths.reshape([size if d != axis else 1 for d, size in enumerate(shape)])
+    for name in ("n.npy", "n.csv"):
+        revseq("run", "x.npy", name, "--axis", axis, "-o", "y.npy", "--overwrite").ok()
+        assert (np.load(tmp_path / "y.npy") == oracle.reverse(values, full, axis)).all()

@@ -112,7 +112,7 @@ def files(tmp_path):
 
 def test_what_is_listed(revseq, files):
     np.save(files / "x.npy", np.zeros((4, 6, 1)))
-    assert "--axis 2" not in revseq("run", "x.npy", "n.npy").refused("--axis 1 --batch-axis 0").err
+    assert "--axis 2" not in revseq("run", "x.npy", "n.npy").refused("--axis 1\n").err
     np.save(files / "x.npy", np.zeros((4, 4, 9, 2)))
     told = revseq("run", "x.npy", "n.npy", "--like", "pytorch", "--axis", 2).refused().err
     # The system's own batch axis comes first.
