@@ -22,6 +22,7 @@ _START_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit 
 # Styles of a page of the manual that can be read on light and on dark terminals.
 _STYLES = {
     "markdown.code": "bold",
+    "markdown.item.bullet": "bold",
     "markdown.code_block": "none",
     "markdown.h1": "bold",
     "markdown.h2": "bold underline",

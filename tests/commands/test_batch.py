@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import oracle
@@ -179,7 +180,7 @@ def test_a_job_for_each_file(revseq, folders, pattern, output, expected):
     ("args", "words"),
     [
         (["--each", "*.npy"], ["the jobs have no output", f"add -o {platform.quote('out/{stem}.npy')}"]),
-        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is one file for several", f"-o {platform.quote('out/{stem}.npy')}"]),
+        (["--each", "data/**/*.npy", "-o", "out/y.npy"], ["-o out/y.npy is one file for several", f"-o {platform.quote(str(Path('out/{stem}.npy')))}"]),
         (["--each", "data/x.npy", "-o", "{parent}/{name}"], ["job 1: its input data/x.npy is the output of job 1"]),
         (["--each", "*.npy", "-o", "{stm}.npy"], ["a wrong placeholder in {stm}.npy: 'stm'", "{stem}, {match}, {name}, {suffix}, {parent}"]),
         *((["--each", "*.npy", "-o", name], ["wrong placeholder"]) for name in ("{}.npy", "{stem.npy", "{stem.a}")),
@@ -204,8 +205,8 @@ def test_the_hint_for_one_output_of_several_inputs_can_be_typed(revseq, files):
     job = ("batch", "--each", "*/s.npy", "--lengths", "n.npy", "--axis", 1)
     err = revseq(*job, "-o", "out/{stem}.npy").refused().err
     option, name = err.rpartition("use ")[2].split()
-    assert name.strip("'") != "out/{stem}.npy"
-    revseq(*job, option, name.strip("'")).ok()
+    assert name.strip("'\"") != "out/{stem}.npy"
+    revseq(*job, option, name.strip("'\"")).ok()
     assert len(list((files / "out").rglob("*.npy"))) == 2
 
 
@@ -214,7 +215,7 @@ def test_the_hint_for_a_folder_as_the_output_can_be_typed(revseq, folders, outpu
     job = ("batch", "--each", "data/**/*.npy", "--lengths", "n.npy", "--axis", 1)
     err = revseq(*job, "-o", output).refused(f"-o {output} is one file for several").err
     option, name = err.rpartition("use ")[2].split()
-    revseq(*job, option, name.strip("'")).ok()
+    revseq(*job, option, name.strip("'\"")).ok()
     outputs = [path for path in (folders / "out").rglob("*") if path.is_file()]
     assert len(outputs) > 1
     assert {path.suffix for path in outputs} == {".npy"}
@@ -632,4 +633,4 @@ def test_h47_no_process_of_the_jobs_without_its_parent(files, stopped):
 def test_a_tensor_and_a_list_are_no_manifests(revseq, files):
     revseq("batch", "x.npy").refused("x.npy: a tensor, not a manifest", "revseq run x.npy\n")
     listed = revseq("batch", "-", "--axis", 1, "--padding", 0, stdin=b"x.npy\nn.npy\n")
-    listed.refused("'x.npy' is the name of a file", "-o 'out/{stem}.npy'\n")
+    listed.refused("'x.npy' is the name of a file", f"-o {platform.quote('out/{stem}.npy')}\n")
