@@ -5,11 +5,12 @@ The package zarr decodes chunks, in the calling thread. Only an absent chunk is 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import functools
 import warnings
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -19,12 +20,12 @@ import numpy as np
 import zarr
 from numcodecs.registry import register_codec as register_numcodec
 from numpy.typing import NDArray
+from zarr.abc import store as abc_store
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.api import asynchronous
 from zarr.codecs import BloscCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.registry import register_codec
-from zarr.storage import MemoryStore, WrapperStore
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import is_nameless
@@ -419,17 +420,21 @@ def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]
         raise error from None
 
 
-class _Chunks(WrapperStore[Any]):
+class _Chunks(abc_store.Store):
     """The chunks of an array: each is absent or a whole file, and all else is an error.
 
     Zarr's own stores take other things for absent chunks: a folder instead of a file, a file
-    instead of a folder, an empty shard, and a chunk beyond the end of its shard.
+    instead of a folder, an empty shard, and a chunk beyond the end of its shard. A wrapper around
+    one of them would pass on what newer versions of zarr add, such as reading many ranges at once;
+    what zarr's base class has calls `get`.
     """
 
-    get_sync = None  # some parts of zarr do not wait for a coroutine where a store has it
+    supports_writes = True
+    supports_deletes = False
+    supports_listing = False
 
     def __init__(self, folder: str, files: dict[str, bytes], *, read_only: bool) -> None:
-        super().__init__(MemoryStore(read_only=read_only))
+        super().__init__(read_only=read_only)
         self._folder = folders.open_folder(folder)
         self._files = files
 
@@ -459,9 +464,40 @@ class _Chunks(WrapperStore[Any]):
             raise FormatError(f"{key} is truncated: {len(data)} bytes where {least} are promised")
         return prototype.buffer.from_bytes(data)
 
+    async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:  # noqa: ANN401
+        """The bytes of several ranges, each as `get` has it."""
+        calls = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        return await asyncio.gather(*calls)
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such a file."""
+        return await self.get(key) is not None
+
     async def set(self, key: str, value: Any) -> None:  # noqa: ANN401 - zarr's Buffer
         """Write the bytes of a file."""
         await self._folder.write(key, value.to_bytes())
+
+    async def delete(self, key: str) -> None:
+        """No chunk is ever deleted."""
+        raise NotImplementedError(key)
+
+    def list(self) -> AsyncIterator[str]:
+        """No chunks are listed."""
+        raise NotImplementedError
+
+    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """No chunks are listed."""
+        raise NotImplementedError(prefix)
+
+    def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """No chunks are listed."""
+        raise NotImplementedError(prefix)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
 
 
 @contextlib.contextmanager
