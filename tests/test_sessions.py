@@ -44,4 +44,7 @@ def test_every_command_prints_what_stands_below_it(forked, tmp_path, section):
             ["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             cwd=tmp_path, env=env, check=False,
         )  # fmt: skip
-        assert steady(done.stdout) == steady(expected), command
+        if "| fmt " in command:  # whose versions break lines at other words
+            assert done.stdout.split() == expected.split(), command
+        else:
+            assert steady(done.stdout) == steady(expected), command

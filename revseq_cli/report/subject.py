@@ -21,7 +21,7 @@ MOST_COLUMNS = 12  # elements of a sequence that are drawn as cells; longer ones
 _MOST_CELL_ROWS = 24
 _MOST_BARS = 40
 _LONGEST_LABEL = 24  # characters
-_PIECE = 1 << 20  # elements that are compared at once
+_PIECE = 1 << 16  # elements that are compared at once
 
 Mask = Callable[[Region], NDArray[np.bool_]]
 Run = tuple[int, int]  # the first element, and the one after the last
