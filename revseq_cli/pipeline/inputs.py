@@ -54,7 +54,7 @@ def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
         complete = find_example(reference)
         if complete and complete.example.problem:
             raise complete.example.problem.about(complete.text.name)
-    types = TextTypes(request.dtype, request.text_type, request.sizes)
+    types = _find_types(request, reference)
     if complete:
         values = complete.tensor(INPUT, types)
         if request.axis is None:
@@ -199,13 +199,22 @@ def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) 
     return _require_type(load_output(request, name, like=like), request.dtype)
 
 
+def _find_types(request: Request, reference: Reference) -> TextTypes:
+    """The data types of INPUT that the user asked for, or that hold where it states none.
+
+    A raw buffer is FLOAT32 also where the numbers of a text keep their digits.
+    """
+    default = DataType.FLOAT32 if reference.is_bare else request.text_type
+    return TextTypes(request.dtype, default, request.sizes)
+
+
 def load_output(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
     """Open one tensor as `load_tensor` does, except that it may have another data type.
 
     An output of a BFLOAT16 job may be saved as FLOAT32, and --dtype names what bytes are.
     """
     reference = request.reference(request.values, name)
-    types = TextTypes(request.dtype, request.text_type, request.sizes)
+    types = _find_types(request, reference)
     if like:
         types = types._replace(default=like.data_type)
     if like and reference.is_bare:

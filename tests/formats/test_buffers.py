@@ -100,3 +100,9 @@ def test_a_packed_buffer_is_no_buffer(revseq, tmp_path):
     revseq("show", "x.bin.gz", "--sizes", "24", "--dtype", "UINT8").refused(
         "is compressed raw data", "decompress it first: gunzip x.bin.gz"
     )
+
+
+def test_a_raw_buffer_is_float32_also_where_text_is_written(revseq, tmp_path):
+    np.arange(6, dtype="<f4").tofile(tmp_path / "x.bin")
+    revseq("run", "x.bin", "[2]", "--sizes", "2x3", "--axis", 1, "-o", "y.csv").ok()
+    assert np.loadtxt(tmp_path / "y.csv", delimiter=",").tolist() == [[1, 0, 2], [4, 3, 5]]

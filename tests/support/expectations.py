@@ -45,11 +45,21 @@ ADDED = "added_here"
 # Options
 
 
+def usual_type(job):
+    """The data type of a source that states none: that of digits where text becomes text."""
+    is_text = job.source.format in ("json", "txt", "csv", "tsv")
+    if is_text and job.target.format in ("json", "txt", "csv", "tsv"):
+        return "FLOAT64"
+    return "FLOAT32"
+
+
 def type_options(job, place=None):
     """The options that say what a file does not say, of the input or of an output."""
     place = place or job.source
     options = (
-        ["--dtype", job.data_type] if libraries.needs_type(place, job.data_type, "FLOAT32") else []
+        ["--dtype", job.data_type]
+        if libraries.needs_type(place, job.data_type, usual_type(job))
+        else []
     )
     if place.format == "bin":
         options += ["--sizes", "x".join(map(str, job.sizes))]
