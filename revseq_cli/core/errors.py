@@ -149,6 +149,21 @@ class RevseqError(Exception):
         self.where = self.where or where
         return self
 
+    def set_hint(self, hint: str) -> Self:
+        """Say what to do next, instead of what the hint says so far, and return the error."""
+        self.hint = hint
+        return self
+
+    def add_hint(self, hint: str) -> Self:
+        """Say what to do next if the error has no hint yet, and return the error."""
+        self.hint = self.hint or hint
+        return self
+
+    def add_context(self, context: str) -> Self:
+        """Set the lines after the message if it has none yet, and return the error."""
+        self.context = self.context or context
+        return self
+
     def parts(self) -> Sequence[RevseqError]:
         """The errors that this one combines; a single error gives itself."""
         return (self,)

@@ -185,7 +185,7 @@ class SpecError(RevseqError, ValueError):
             name = self.names.get(v.tensor, v.tensor)
             found = f"{v.property} is {v.found}"
             parts.append(RevseqError(found, f"{v.expected} ({v.rule})", hint, name))
-        parts[-1].hint = parts[-1].hint or self.hint
+        parts[-1].add_hint(self.hint)
         return parts
 
 

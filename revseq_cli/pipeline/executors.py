@@ -303,8 +303,7 @@ def _run_on_dask(batch: bytes, run: str, expected: str, writers: int) -> Any:  #
         local.share_outputs(writers)
         return dump(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
-        e.context = e.context or f"on the worker {address}"
-        return e
+        return e.add_context(f"on the worker {address}")
     except Exception as e:  # noqa: BLE001 - the parent reports it
         return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
     finally:

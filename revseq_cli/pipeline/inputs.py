@@ -105,7 +105,7 @@ def _open_lengths(
         except RevseqError as error:
             hint = _find_attribute(reference)
             if hint:
-                error.hint = hint
+                error.set_hint(hint)
             raise
     if complete:
         return complete.tensor(LENGTHS, types)
@@ -304,7 +304,7 @@ class ExampleText:
         except FormatError as e:
             if role == LENGTHS:
                 name = platform.as_argument(self.text.name)
-                e.hint = f"to use lengths of a file, add LENGTHS: {name} lengths.npy"
+                e.set_hint(f"to use lengths of a file, add LENGTHS: {name} lengths.npy")
             raise e.about(self.text.name) from None
         return notation_source(self.text, item, types)
 

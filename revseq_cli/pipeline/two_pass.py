@@ -196,7 +196,7 @@ def open_tiles(
             with local.open_to_write(scratch.temporary, scratch.name) as file:
                 file.allocate(source.desc.total_bytes)
         except DiskFullError as e:
-            e.hint = f"add --memory {enough}, or write to another disk"
+            e.set_hint(f"add --memory {enough}, or write to another disk")
             raise
         yield Tiles(
             path=scratch.temporary,
