@@ -304,7 +304,7 @@ def _open_read_tasks(job: Job, next_to: str, plan: Plan) -> Iterator[MakeReadTas
     from revseq_cli.pipeline import two_pass  # few jobs need it
 
     values = job.values
-    with two_pass.open_tiles(next_to, values, job.axis, detour.tiling, detour.enough) as tiles:
+    with two_pass.open_tiles(next_to, values, detour.tiling, detour.enough) as tiles:
         tasks = (
             Task(
                 partial(tiles.sort, region, values.read_task(region)),

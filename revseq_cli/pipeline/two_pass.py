@@ -31,9 +31,10 @@ from revseq_cli import files
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import Array, DType, word_of
 from revseq_cli.core.errors import DiskFullError
-from revseq_cli.core.tensors import Region, sizes_of
+from revseq_cli.core.tensors import Region, Sizes, sizes_of
 from revseq_cli.files import local
 from revseq_cli.files.base import InputFile
+from revseq_cli.files.local import OutputFile
 from revseq_cli.files.new import FileTransaction, Scratch
 from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.operator import kernel
@@ -47,63 +48,54 @@ _KEY_BITS = 16  # NumPy sorts integers of 16 bits fastest
 class Tiles:
     """A temporary file with the columns of a tensor, sorted by length inside each panel.
 
-    Stripes follow each other, and the elements of a stripe lie row by row: a tile is one run of
-    bytes. Columns have `rows` elements; `dtype` is
-    an unsigned integer of the size of an element, and `name` is for messages. A worker gets this
-    record with each block.
+    It has one stripe after another. `dtype` is an unsigned integer of the size of an element, and
+    `name` is for messages. A worker gets this record with each block.
     """
 
     path: str
     name: str
     dtype: DType
-    rows: int
     tiling: Tiling
-    axis: int
-    order: str
 
     def sort(self, region: Region, values: ReadTask, lengths: Array) -> None:
         """Sort the columns of a block by length, and write a tile for each stripe.
 
         The block is read here, so that it is not held next to the sorted one.
         """
-        _, order = self._sort_columns(lengths)
-        rows = self._as_matrix(values.read()).view(self.dtype).take(order, axis=1)
-        first = self._count_columns_before(region)
-        top = region[self.axis].start
+        sorted_columns = self._sort_columns(self._clamp(lengths))
+        matrix = self._as_matrix(values.read()).view(self.dtype).take(sorted_columns, axis=1)
+        top = region[self.tiling.axis].start
         with local.open_to_write(self.path, self.name) as file:
-            for columns in self._stripes(len(order)):
-                tile = np.ascontiguousarray(rows[:, columns])
-                offset = self._offset(first + columns.start, tile.shape[1], top)
-                file.write(_as_bytes(tile), offset)
+            for stripe in self._list_stripes(region):
+                stripe.write_rows(file, matrix[:, stripe.columns], top)
 
     def reverse_region(self, dtype: DType, region: Region, lengths: Array) -> Array:
         """A block of that data type, read from the temporary file, and reversed."""
-        part = region[self.axis]
-        first = self._count_columns_before(region)
-        clamped, order = self._sort_columns(lengths)
-        clamped = clamped[order]
-        rows = np.empty((part.stop - part.start, len(order)), self.dtype)
+        rows = region[self.tiling.axis]
+        clamped = self._clamp(lengths)
+        sorted_columns = self._sort_columns(clamped)
+        clamped = clamped[sorted_columns]
+        matrix = np.empty((rows.stop - rows.start, len(clamped)), self.dtype)
         with files.open_file(self.path, name=self.name) as file:
-            for columns in self._stripes(len(order)):
-                stripe_first = first + columns.start
-                rows[:, columns] = self._reverse_stripe(file, stripe_first, clamped[columns], part)
-        original = np.empty_like(order)
-        original[order] = np.arange(len(order))
-        matrix = rows.take(original, axis=1).view(dtype)
-        return self._as_block(matrix, sizes_of(region))
+            for stripe in self._list_stripes(region):
+                columns = stripe.columns
+                matrix[:, columns] = stripe.reverse_rows(file, rows, clamped[columns])
+        positions = np.empty_like(sorted_columns)  # of each column among the sorted ones
+        positions[sorted_columns] = np.arange(len(sorted_columns))
+        return self._as_block(matrix.take(positions, axis=1).view(dtype), sizes_of(region))
 
     def _as_matrix(self, values: Array) -> Array:
         """A block, or its lengths, with a row for each index along the axis, in memory order."""
-        axis = self.axis
-        if self.order == "F":
+        axis = self.tiling.axis
+        if self.tiling.order == "F":
             values = values.T
             axis = values.ndim - 1 - axis
         return np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
 
-    def _as_block(self, matrix: Array, sizes: tuple[int, ...]) -> Array:
+    def _as_block(self, matrix: Array, sizes: Sizes) -> Array:
         """The block of these sizes that `_as_matrix` makes the matrix of."""
-        axis = self.axis
-        is_fortran = self.order == "F"
+        axis = self.tiling.axis
+        is_fortran = self.tiling.order == "F"
         if is_fortran:
             sizes = sizes[::-1]
             axis = len(sizes) - 1 - axis
@@ -113,68 +105,99 @@ class Tiles:
             return block.T
         return block
 
-    def _sort_columns(self, lengths: Array) -> tuple[Lengths, NDArray[np.intp]]:
-        """The clamped length of each column of a panel, and the columns in the stored order."""
-        clamped = self._as_matrix(kernel.clamp(lengths, self.rows))[0]
-        low_bits = max(0, self.rows.bit_length() - _KEY_BITS)
-        keys = (clamped >> low_bits).astype(np.uint16)
-        return clamped, np.argsort(keys, kind="stable")
+    def _clamp(self, lengths: Array) -> Lengths:
+        """The length of each column of a block, at most that of a whole column."""
+        clamped: Lengths = self._as_matrix(kernel.clamp(lengths, self.tiling.rows))[0]
+        return clamped
 
-    def _stripes(self, columns: int) -> Iterator[slice]:
-        width = self.tiling.width
-        for left in range(0, columns, width):
-            yield slice(left, min(left + width, columns))
+    def _sort_columns(self, clamped: Lengths) -> NDArray[np.intp]:
+        """The columns in the order in which they are stored: roughly by length."""
+        low_bits = max(0, self.tiling.rows.bit_length() - _KEY_BITS)
+        keys = (clamped >> low_bits).astype(np.uint16)
+        return np.argsort(keys, kind="stable")
+
+    def _list_stripes(self, region: Region) -> Iterator[_Stripe]:
+        """The stripes of the panel of a block, from the left."""
+        before = self._count_columns_before(region)
+        columns = prod(_drop(self.tiling.axis, sizes_of(region)))
+        column_bytes = self.tiling.rows * self.dtype.itemsize
+        for left in range(0, columns, self.tiling.width):
+            width = min(self.tiling.width, columns - left)
+            offset = (before + left) * column_bytes
+            yield _Stripe(slice(left, left + width), width, offset, self.dtype)
 
     def _count_columns_before(self, region: Region) -> int:
-        """The number of columns before the panel of a block; panels are in C order."""
-        others = [d for d in range(len(region)) if d != self.axis]
-        sizes = self.tiling.blocks.sizes
-        count = 0
-        across = 1  # columns of the panel along the dimensions before d
-        for i, d in enumerate(others):
-            # All panels that begin at the same index in the dimensions before d, and lower in d.
-            after = prod(sizes[other] for other in others[i + 1 :])
-            count += across * region[d].start * after
-            across *= region[d].stop - region[d].start
-        return count
+        """The number of columns in all panels before that of a block; panels are in C order.
 
-    def _offset(self, first: int, columns: int, row: int) -> int:
-        """Where in the file a row of a stripe begins; `first` columns are before the stripe."""
-        return (first * self.rows + row * columns) * self.dtype.itemsize
-
-    def _read_tile(self, file: InputFile, first: int, columns: int, rows: slice) -> Array:
-        tile = np.empty((rows.stop - rows.start, columns), self.dtype)
-        file.read_into(_as_bytes(tile), self._offset(first, columns, rows.start))
-        return tile
-
-    def _reverse_stripe(self, file: InputFile, first: int, lengths: Lengths, part: slice) -> Array:
-        """Rows of a stripe, reversed: the rows that stay are read, and those that move into them.
-
-        `part` says which rows of the output they are, and `first` columns are before the stripe.
+        For each dimension, the panels that begin at the same indices in the dimensions before it,
+        and at a lower index in it, fill a box.
         """
-        columns = len(lengths)
+        axis = self.tiling.axis
+        sizes = _drop(axis, self.tiling.blocks.sizes)
+        panel = _drop(axis, sizes_of(region))
+        starts = _drop(axis, tuple(part.start for part in region))
+        boxes = [(*panel[:d], starts[d], *sizes[d + 1 :]) for d in range(len(sizes))]
+        return sum(map(prod, boxes))
+
+
+def _drop(axis: int, numbers: Sizes) -> Sizes:
+    """The numbers of all dimensions but the axis."""
+    return numbers[:axis] + numbers[axis + 1 :]
+
+
+@dataclass(frozen=True)
+class _Stripe:
+    """Some of the sorted columns of a panel, `width` of them, which lie in the file row by row.
+
+    `offset` is where its first row begins, in bytes.
+    """
+
+    columns: slice
+    width: int
+    offset: int
+    dtype: DType
+
+    def write_rows(self, file: OutputFile, rows: Array, top: int) -> None:
+        """Write a tile, whose first row is row `top` of the stripe."""
+        file.write(_as_bytes(np.ascontiguousarray(rows)), self._find_row(top))
+
+    def _read_rows(self, file: InputFile, rows: slice) -> Array:
+        out = np.empty((rows.stop - rows.start, self.width), self.dtype)
+        file.read_into(_as_bytes(out), self._find_row(rows.start))
+        return out
+
+    def _find_row(self, row: int) -> int:
+        """Where a row begins in the file, in bytes."""
+        return self.offset + row * self.width * self.dtype.itemsize
+
+    def reverse_rows(self, file: InputFile, rows: slice, lengths: Lengths) -> Array:
+        """Some rows of the reversed stripe, in which each column is reversed by its length.
+
+        An element of row r comes from row length - 1 - r if r < length, else it stays.
+        """
         shortest = int(lengths.min())
         longest = int(lengths.max())
-        if shortest < part.stop:
-            out = self._read_tile(file, first, columns, part)
+        if longest <= rows.start:
+            return self._read_rows(file, rows)  # all stay
+        if shortest < rows.stop:
+            out = self._read_rows(file, rows)  # some stay
         else:
-            out = np.empty((part.stop - part.start, columns), self.dtype)
-        if longest <= part.start:
-            return out
-        window = slice(max(0, shortest - part.stop), longest - part.start)
-        words = self._read_tile(file, first, columns, window).reshape(-1)
-        # Where in the window row 0 of the output comes from; row r comes from r rows above that.
-        sources = (lengths - 1 - window.start) * columns + np.arange(columns)
-        step = max(1, thresholds.TILE // columns)
-        for top in range(part.start, part.stop, step):
-            bottom = min(top + step, part.stop)
-            rows = np.arange(top, bottom)[:, None]
-            gathered = words.take(sources - rows * columns, mode="clip")
-            target = out[top - part.start : bottom - part.start]
+            out = np.empty((rows.stop - rows.start, self.width), self.dtype)
+        window = slice(max(0, shortest - rows.stop), longest - rows.start)
+        moving = self._read_rows(file, window).reshape(-1)
+        # Where in `moving` the elements of row 0 come from; those of row r come from r rows above.
+        # An element that stays has no source there: its index is clipped, and not used.
+        sources = (lengths - 1 - window.start) * self.width + np.arange(self.width)
+        at_once = max(1, thresholds.TILE // self.width)
+        for top in range(rows.start, rows.stop, at_once):
+            bottom = min(top + at_once, rows.stop)
+            r = np.arange(top, bottom)[:, None]
+            moved = moving.take(sources - r * self.width, mode="clip")
+            target = out[top - rows.start : bottom - rows.start]
             if bottom <= shortest:
-                target[...] = gathered
+                target[...] = moved
             else:
-                np.copyto(target, gathered, where=rows < lengths)
+                np.copyto(target, moved, where=r < lengths)
         return out
 
 
@@ -183,9 +206,7 @@ def _as_bytes(tile: Array) -> memoryview:
 
 
 @contextlib.contextmanager
-def open_tiles(
-    next_to: str, source: Source, axis: int, tiling: Tiling, enough: int
-) -> Iterator[Tiles]:
+def open_tiles(next_to: str, source: Source, tiling: Tiling, enough: int) -> Iterator[Tiles]:
     """The new temporary file next to the file `next_to`, which is removed at the end.
 
     DiskFullError if its disk has no room for it; with `enough` bytes of memory, it is not needed.
@@ -198,12 +219,4 @@ def open_tiles(
         except DiskFullError as e:
             e.set_hint(f"add --memory {enough}, or write to another disk")
             raise
-        yield Tiles(
-            path=scratch.temporary,
-            name=scratch.name,
-            dtype=word_of(source.dtype.itemsize),
-            rows=source.sizes[axis],
-            tiling=tiling,
-            axis=axis,
-            order=source.order,
-        )
+        yield Tiles(scratch.temporary, scratch.name, word_of(source.dtype.itemsize), tiling)

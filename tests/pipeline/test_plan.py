@@ -253,9 +253,8 @@ def test_a_comparison_a_fold_and_a_copy_on_the_way():
 def test_a_tiling_has_blocks_that_fit(data):
     sizes = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=4)))
     axis, most = data.draw(st.integers(0, len(sizes) - 1)), data.draw(st.integers(1, 5000))
-    blocks, width, _ = plan.make_tiling(
-        sizes, axis, most=most, order=data.draw(st.sampled_from("CF"))
-    )
+    tiling = plan.make_tiling(sizes, axis, most=most, order=data.draw(st.sampled_from("CF")))
+    blocks, width = tiling.blocks, tiling.width
     columns = blocks.elements // blocks.extents[axis]
     assert blocks.elements <= max(most, columns)
     assert 1 <= width <= columns <= max(1, most)
