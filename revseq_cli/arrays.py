@@ -16,7 +16,7 @@ from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.attributes import Meaning, Variable
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.operator import kernel, spec
 from revseq_cli.pipeline.folds import tolerance_of
 from revseq_cli.pipeline.jobs import Job

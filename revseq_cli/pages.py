@@ -17,9 +17,9 @@ from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.files import base
 from revseq_cli.files.new import FileTransaction, NewFile
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import TEXT, by_suffix, packing_of
+from revseq_cli.formats.table import TEXT, by_suffix, find_compression
 from revseq_cli.formats.text import read_bytes, text_of
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
@@ -72,7 +72,7 @@ def read_page(page: Reference) -> Text:
     """
     if page.is_piped:
         return page.text
-    data, identity = read_bytes(page.path, packing_of(page.path))
+    data, identity = read_bytes(page.path, find_compression(page.path))
     ascii_only = data.replace(b"\0", b"")  # of UTF-16
     if not any(word in ascii_only for word in _OUR_WORDS):
         raise NoExampleError("contains no example of this operator", where=page.path)
@@ -99,7 +99,7 @@ def find_pages(folder: str) -> Iterator[str]:
 
 
 def _is_page(name: str) -> bool:
-    if name.startswith(".") or packing_of(name):
+    if name.startswith(".") or find_compression(name):
         return False
     return by_suffix(name, reading=True) is TEXT
 
@@ -233,7 +233,7 @@ def fix(
     """
     if text.identity is None:
         raise UsageError("--fix needs a file", where=text.name)
-    if packing_of(text.name):
+    if find_compression(text.name):
         raise FormatError("is compressed", where=text.name)
     examples, _ = _find_examples(text)
     parts: list[str] = []

@@ -130,7 +130,7 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     text elsewhere. `file_hint` says what to type for a file, with {} for its name.
     """
     name = "" if format_name else platform.name_of_standard_output()
-    if table.packing_of(name):
+    if table.find_compression(name):
         name = ""
     row = table.by_name(format_name) or table.by_suffix(name) or table.TEXT
     if not row.prints and name:  # the shell has opened the file with >

@@ -118,7 +118,7 @@ def command(
 
 def _print(source: Source, row: Format, *, full: bool) -> None:
     """Print the tensor in that format; on a terminal, a long text is shortened without `full`."""
-    from revseq_cli.formats.raw import MemorySource
+    from revseq_cli.formats.memory import MemorySource
     from revseq_cli.formats.text import require_text
     from revseq_cli.report import view
 

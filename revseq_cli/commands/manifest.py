@@ -36,7 +36,7 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.files import base
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import by_suffix, is_store, packing_of
+from revseq_cli.formats.table import by_suffix, find_compression, is_store
 from revseq_cli.formats.text import LARGEST
 
 Columns = Mapping[str, click.Parameter]
@@ -232,9 +232,9 @@ def read_names(path: str) -> list[str]:
 def find_placeholders(path: str, pattern: str) -> dict[str, str]:
     """What each placeholder becomes for a file that matches the pattern, which may be empty."""
     parent, name = os.path.split(path.rstrip(os.sep))
-    compression = packing_of(name)
-    packed = name[-len(compression.suffix) :] if compression else ""
-    stem, suffix = os.path.splitext(name.removesuffix(packed))
+    compression = find_compression(name)
+    compressed = name[-len(compression.suffix) :] if compression else ""
+    stem, suffix = os.path.splitext(name.removesuffix(compressed))
     name_pattern = os.path.basename(pattern)
     match = stem
     # What is before the first wildcard of the pattern, and after the last one.
@@ -246,7 +246,7 @@ def find_placeholders(path: str, pattern: str) -> dict[str, str]:
         "stem": stem,
         "match": match,
         "name": name,
-        "suffix": suffix + packed,
+        "suffix": suffix + compressed,
         "parent": parent or os.curdir,
     }
 

@@ -230,15 +230,15 @@ def _is_far(entry: Entry) -> bool:
 def _is_large(entry: Entry) -> bool:
     """Whether a job has the machine for itself, by the size of its inputs.
 
-    Texts and packed files are held whole in memory.
+    Texts and compressed files are held whole in memory.
     """
     if entry.options["engine"] not in ("auto", "serial"):
         return True
     paths = [*entry.inputs.values(), entry.output]
     rows = [table.by_suffix(path, reading=True) for path in paths]
     has_text = any(row is not None and row.is_text for row in rows)
-    is_packed = any(map(table.packing_of, entry.inputs.values()))
-    most = _SMALL_HELD if has_text or is_packed else _SMALL_IN_FILES
+    is_compressed = any(map(table.find_compression, entry.inputs.values()))
+    most = _SMALL_HELD if has_text or is_compressed else _SMALL_IN_FILES
     return entry.bytes > most
 
 

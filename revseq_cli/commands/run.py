@@ -219,7 +219,7 @@ def _write(
     with console.writing(sink, *drawings):
         clamped = passes.write(job, sink, plan, verified=verify)
         for drawing in drawings:
-            drawing.write(_picture(job, sink.written()))
+            drawing.write(_picture(job, sink.open_output()))
     if console.as_json:
         from revseq_cli.report import objects
 

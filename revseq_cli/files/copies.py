@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from revseq_cli.core import platform
 from revseq_cli.files import bring_near, open_file
@@ -12,13 +13,16 @@ from revseq_cli.files.local import open_to_write
 from revseq_cli.files.new import NewFile
 
 
-def fill_from(
-    file: NewFile, path: str, unchanged: Identity, parts: Iterable[tuple[int, int, int]]
-) -> None:
-    """Copy parts of an input, which must be as it was at `unchanged`, into a temporary file.
+class Part(NamedTuple):
+    """A part of a file: `size` bytes at `offset`, which are copied to the offset `target`."""
 
-    Each part says from which offset, how many bytes, and to which offset.
-    """
+    offset: int
+    size: int
+    target: int
+
+
+def fill_from(file: NewFile, path: str, unchanged: Identity, parts: Iterable[Part]) -> None:
+    """Copy parts of an input, which must be as it was at `unchanged`, into a temporary file."""
     bring_near(path, unchanged)
     with open_file(path, unchanged) as source, open_to_write(file.temporary, file.name) as target:
         for part in parts:

@@ -234,7 +234,7 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
         """What stores a block of whole chunks; called in the parent, in order."""
 
     @abstractmethod
-    def written(self) -> Source:
+    def open_output(self) -> Source:
         """The complete output, open for reading, before it gets its name."""
 
     def write_in_parent(self) -> None:
@@ -269,7 +269,7 @@ class FileSink(Sink):
     def reopen(self) -> Source:
         """The complete file, as an input."""
 
-    def written(self) -> Source:
+    def open_output(self) -> Source:
         self._complete()
         return self.reopen()
 

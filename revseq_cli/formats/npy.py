@@ -88,7 +88,9 @@ def create_sink(
     sink = RawSink(
         file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type)
     )
-    sink.place(template, header_bytes(template.dtype, template.sizes, template.order))
+    head = header_bytes(template.dtype, template.sizes, template.order)
+    sink.place_head(head)
+    sink.place_elements(template, len(head))
     return sink
 
 
@@ -254,7 +256,7 @@ def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> by
 
 
 @contextlib.contextmanager
-def scratch(next_to: str, template: Source) -> Iterator[FileSink]:
+def create_scratch(next_to: str, template: Source) -> Iterator[FileSink]:
     """The sink of a temporary .npy file next to the file `next_to`, which is removed in the end."""
     file = Scratch(next_to)
     with FileTransaction(file), create_sink(file, template, "") as sink:

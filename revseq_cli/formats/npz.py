@@ -14,6 +14,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, cast
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -23,11 +24,12 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base, local
+from revseq_cli.files.copies import Part
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import npy
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, only_of
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, UnpackedSource
+from revseq_cli.formats.raw import CompressedSource, RawSink, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name, refuse_bomb
 from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
 
@@ -36,7 +38,7 @@ _DAMAGE = (
     zipfile.BadZipFile, RuntimeError, struct.error, zlib.error, ValueError, OverflowError,
     EOFError, OSError,
 )  # fmt: skip
-# Bytes of a directory, enough for some 200,000 members; the file itself declares the size.
+# Bytes of a directory, enough for some 200,000 members.
 _LARGEST_DIRECTORY = 1 << 24
 # APPNOTE 4.3.7: a local header ends with the lengths of the name and of the extra field that follow
 # it.
@@ -65,7 +67,10 @@ def _refusing(error: FormatError) -> Iterator[None]:
 
 
 class _Bounded:
-    """A file that limits how many bytes zipfile reads at once, which the file itself declares."""
+    """A file of which zipfile reads at most a large directory at once.
+
+    The file itself says how many bytes its directory has, and zipfile takes memory for as many.
+    """
 
     def __init__(self, fd: base.InputFile, where: str) -> None:
         self._stream = fd.stream()
@@ -76,7 +81,7 @@ class _Bounded:
         self.seekable = self._stream.seekable
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is None or size < 0:  # all that is left, for which memory is taken at once
+        if size is None or size < 0:  # all that is left
             size = min(_LARGEST_DIRECTORY, max(0, self._size - self.tell()))
         if size > _LARGEST_DIRECTORY:
             found = f"has a directory of {size} bytes"
@@ -118,50 +123,56 @@ def _ends_with(fd: base.InputFile, comment: bytes) -> bool:
 
 
 def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
-    """The offset of a member's data, which follow its complete local header."""
+    """The offset of a member's data, which follow its local header with a name and extra field."""
     end = info.header_offset + _LOCAL_BYTES
-    name, extra = _LENGTHS.unpack(fd.read(_LENGTHS.size, end - _LENGTHS.size))
-    return int(end + name + extra)
+    name_bytes, extra_bytes = _LENGTHS.unpack(fd.read(_LENGTHS.size, end - _LENGTHS.size))
+    return int(end + name_bytes + extra_bytes)
 
 
 def _find_tensors(archive: ZipFile, path: str) -> dict[str, ZipInfo]:
-    """The members that are tensors, by key, which is the name without .npy.
-
-    As numpy.load, by their first bytes.
-    """
-    tensors = {}
+    """The members that are tensors, by the keys that numpy.load gives them: names without .npy."""
     _refuse_other_archives(archive.namelist(), path)
-    if any(name.endswith("/data.pkl") for name in archive.namelist()):
-        code = f"numpy.save('new.npy', torch.load({path!r}).numpy())"
-        hint = f"to save one of its tensors, type in Python: {code}"
-        raise FormatError("is a PyTorch file, whose objects are pickled", hint=hint, where=path)
+    tensors = {}
     for info in archive.infolist():
-        is_tensor = info.filename.endswith(_SUFFIX)
-        if not is_tensor and info.filename and not info.is_dir():
-            with contextlib.suppress(*_DAMAGE), archive.open(info) as file:
-                is_tensor = file.read(len(NPY_MAGIC)) == NPY_MAGIC
-        if is_tensor:
-            key = info.filename.removesuffix(_SUFFIX)
-            tensors[info.filename if key in archive.NameToInfo else key] = info
+        if not _is_npy(archive, info):
+            continue
+        key = info.filename.removesuffix(_SUFFIX)
+        if key in archive.NameToInfo:  # another member has this name
+            key = info.filename
+        tensors[key] = info
     return tensors
 
 
+def _is_npy(archive: ZipFile, info: ZipInfo) -> bool:
+    """Whether a member is a .npy file, by its name or by its first bytes."""
+    if info.filename.endswith(_SUFFIX):
+        return True
+    if not info.filename or info.is_dir():
+        return False
+    with contextlib.suppress(*_DAMAGE), archive.open(info) as file:
+        return file.read(len(NPY_MAGIC)) == NPY_MAGIC
+    return False
+
+
 def _refuse_other_archives(names: list[str], path: str) -> None:
-    """FormatError for a zipped Zarr store, and for a table of Excel."""
+    """FormatError for a Zarr store, a table of Excel and a PyTorch file, which are zip archives."""
     if any(name.rpartition("/")[2] in STORE_FILES for name in names):
         folder = path.removesuffix(".zip")
-        folder = folder if folder.endswith(".zarr") else f"{folder}.zarr"
-        unzip = f"unzip {platform.quote(path)} -d {platform.quote(folder)}"
-        raise FormatError(
-            "is a Zarr store in a zip archive", hint=f"to unpack it: {unzip}", where=path
-        )
+        if not folder.endswith(".zarr"):
+            folder += ".zarr"
+        hint = f"to unpack it: unzip {platform.quote(path)} -d {platform.quote(folder)}"
+        raise FormatError("is a Zarr store in a zip archive", hint=hint, where=path)
     if "[Content_Types].xml" in names:
         hint = "to make it a text table, save the sheet as .csv"
         raise FormatError("is a file of Excel or another office program", hint=hint, where=path)
+    if any(name.endswith("/data.pkl") for name in names):
+        code = f"numpy.save('new.npy', torch.load({path!r}).numpy())"
+        hint = f"to save one of its tensors, type in Python: {code}"
+        raise FormatError("is a PyTorch file, whose objects are pickled", hint=hint, where=path)
 
 
 class _Member(NamedTuple):
-    """A member that can be read: its data begin at `offset`, with a header.
+    """A member that can be read: its .npy file, with that header, begins at `offset`.
 
     `where` is for messages.
     """
@@ -173,11 +184,7 @@ class _Member(NamedTuple):
 
     @classmethod
     def of(cls, fd: base.InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
-        """The member.
-
-        FormatError unless its local header agrees with the directory, and it ends with its
-        elements.
-        """
+        """The member; FormatError for one that is damaged, or that numpy.savez does not write."""
         if info.flag_bits & _IS_ENCRYPTED:
             raise _unusual("encrypted", where)
         if info.compress_type not in _METHODS:
@@ -192,16 +199,16 @@ class _Member(NamedTuple):
         header.require_whole(info.file_size, where)
         return cls(where, info, offset, header)
 
-    def wrong_crc(self) -> FormatError:
+    def crc_error(self) -> FormatError:
         """The error for elements that are not those that were written."""
         found = f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says"
         return damaged_file(found, self.where)
 
-    def pieces(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
-        """The decompressed bytes; FormatError if they are damaged."""
+    def decompress(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
+        """The decompressed bytes, piece by piece; FormatError if they are damaged."""
         with (
             _open_archive(path, unchanged=unchanged) as (_, archive),
-            _refusing(self.wrong_crc()),
+            _refusing(self.crc_error()),
             archive.open(self.info) as file,
         ):
             while piece := file.read(thresholds.PIECE):
@@ -231,15 +238,15 @@ class _StoredSource(RawSource):
     def recheck(self) -> None:
         """FormatError if the CRC-32 is wrong.
 
-        All is read once more for that, since regions are read in any order.
+        The whole member is read once more, since its regions were read in any order.
         """
         with files.open_file(self.path, self.identity) as fd:
-            crc = _crc(fd, self.member.offset, self.member.info.file_size)
+            crc = _compute_crc(fd, self.member.offset, self.member.info.file_size)
         if crc != self.member.info.CRC:
-            raise self.member.wrong_crc()
+            raise self.member.crc_error()
 
 
-def _crc(fd: base.InputFile, offset: int, size: int) -> int:
+def _compute_crc(fd: base.InputFile, offset: int, size: int) -> int:
     crc = 0
     for piece in fd.read_pieces(offset, size):
         crc = zlib.crc32(piece, crc)
@@ -251,26 +258,22 @@ def open_member(
 ) -> Source:
     """The tensor `key`, or the only one.
 
-    `name` is for messages, the path without it; `asked` is for nameless bytes.
+    `name` is for messages, the path without it; `asked` is the data type of nameless bytes.
     """
     name = name or path
     with _open_archive(path, name) as (fd, archive):
         identity = fd.identity
-        infos = _find_tensors(archive, path)
-        if key is not None and key not in infos:
+        tensors = _find_tensors(archive, path)
+        if key is not None and key not in tensors:
             key = key.removesuffix(_SUFFIX)
-
-        def is_tensor(member_name: str) -> bool:
-            """Whether a member has numbers, as far as its header says."""
-            try:
-                member = _Member.of(fd, archive, infos[member_name], member_name)
-                data_type_of(member.header.name_bytes(asked, member_name).dtype)
-            except RevseqError:
-                return False
-            return True
-
-        key = choose_tensor(infos, key, name, is_tensor=is_tensor)
-        info, where = infos[key], f"{name}::{key}"
+        key = choose_tensor(
+            tensors,
+            key,
+            name,
+            is_tensor=lambda other: _has_numbers(fd, archive, tensors[other], asked),
+        )
+        info = tensors[key]
+        where = f"{name}::{key}"
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)
     header = member.header.name_bytes(asked, where)
@@ -278,122 +281,144 @@ def open_member(
     if info.compress_type == ZIP_STORED:
         tensor = header.tensor(path, where, member.offset)
         return _StoredSource(tensor, identity, storage, key, member)
-    unpack = functools.partial(member.pieces, path, identity)
-    return UnpackedSource(header.tensor(path, where), identity, storage, unpack, key)
+    decompress = functools.partial(member.decompress, path, identity)
+    return CompressedSource(header.tensor(path, where), identity, storage, decompress, key)
 
 
-class _NpzSink(RawSink):
-    """A new archive with one member.
+def _has_numbers(
+    fd: base.InputFile, archive: ZipFile, info: ZipInfo, asked: DataType | None
+) -> bool:
+    """Whether a member is a tensor of numbers, as far as its header says."""
+    try:
+        member = _Member.of(fd, archive, info, info.filename)
+        data_type_of(member.header.name_bytes(asked, info.filename).dtype)
+    except RevseqError:
+        return False
+    return True
 
-    Or a copy of an archive with that member replaced or added after the others.
 
-    The member is deflated where the one that it replaces, or else INPUT, is a deflated member.
-    Others are stored: floats hardly get smaller. Workers write the elements in place. Those of a
-    deflated member get their place a bit further on, from where `finish` moves them as it deflates
-    them.
+@dataclass(frozen=True)
+class _Frame:
+    """What a new archive has around its new member, whose file name and method these are.
+
+    `others` are the members of the archive that it is a copy of, with their new offsets; one with
+    the name of the new member is replaced. `parts` are what is copied of that archive.
     """
 
-    def __init__(
-        self, file: NewFile, template: Source, key: str, original: Original | None
-    ) -> None:
-        self._members: list[ZipInfo] = []
-        self._comment = b""
-        parts: list[tuple[int, int, int]] = []
-        method = _METHOD_NUMBERS.get(template.storage.details.get("method", ""), ZIP_STORED)
-        if original:
-            name, method, parts = self._look_into(original, key, file.name, method)
-        else:
-            name = _member_name(key, file.name)
-        data_type = template.desc.data_type
-        reopen = functools.partial(open_member, file.temporary, name, file.name, data_type)
-        super().__init__(file, reopen)
-        if original:
-            self.copy_parts(original, parts)
-        self._info = zipfile.ZipInfo(name)  # of 1980, so that the same values make the same file
-        self._info.create_system = 0  # on every system
-        self._info.compress_type = method
-        self._insert(self._info)
-        head = npy.header_bytes(template.dtype, template.sizes, template.order)
-        self._info.file_size = self._info.compress_size = len(head) + template.desc.total_bytes
-        self._info.header_offset, self._info.CRC = self.kept, 0
-        self._local = self._info.FileHeader(zip64=True)
-        if method == ZIP_STORED:
-            self.place(template, self._local + head, at=self.kept)
-        else:
-            self._data_begin = self.kept + len(self._local)
-            begin = self._data_begin + _most_growth(self._info.file_size)
-            self._unpacked = begin, self._info.file_size
-            self.place(template, head, at=begin)
+    name: str
+    method: int
+    others: list[ZipInfo] = field(default_factory=list)
+    comment: bytes = b""
+    parts: list[Part] = field(default_factory=list)
 
-    def _insert(self, new: ZipInfo) -> None:
-        """Put the member into the directory: where the one of its name is, or at the end."""
-        names = [info.filename for info in self._members]
-        if new.filename in names:
-            self._members[names.index(new.filename)] = new
-        else:
-            self._members.append(new)
-
-    def _look_into(
-        self, original: Original, key: str, where: str, method: int
-    ) -> tuple[str, int, list[tuple[int, int, int]]]:
-        """The name and the method of the new member in the copy of an archive.
-
-        And the parts that are copied.
-
-        The method is that of a member which is replaced, and else `method`.
-        """
+    @classmethod
+    def of_copy(cls, original: Original, key: str, where: str, method: int) -> _Frame:
+        """That of a copy; `method` is for a member that replaces no other."""
         with _open_archive(original.path, unchanged=original.identity) as (fd, archive):
-            self._members, self._comment = archive.infolist(), archive.comment
             tensors = _find_tensors(archive, original.path)
             if key not in tensors:
                 key = key.removesuffix(_SUFFIX)
-            if key in tensors:
+            replaced = tensors.get(key)
+            if replaced:
                 original.require_replaceable(key)
-                name, method = tensors[key].filename, tensors[key].compress_type
+                name = replaced.filename
+                method = replaced.compress_type
             else:
-                name = _member_name(key, where)
-            return name, method, _kept_parts(fd, archive, name, original.path)
+                name = _name_member(key, where)
+            parts = _move_members(fd, archive, name, original.path)
+            return cls(name, method, archive.infolist(), archive.comment, parts)
+
+    def list_members(self, new: ZipInfo) -> list[ZipInfo]:
+        """The directory: the new member is where the one of its name was, or else the last."""
+        names = [info.filename for info in self.others]
+        if new.filename not in names:
+            return [*self.others, new]
+        members = list(self.others)
+        members[names.index(new.filename)] = new
+        return members
+
+
+class _NpzSink(RawSink):
+    """A new archive, in which the data of the new member follow those that are copied.
+
+    Workers write the elements where they stay, and `finish` adds what depends on them:
+
+        copied members | local header | .npy header and elements | directory
+
+    If the member is to be deflated, they write them a bit further on, since deflating may enlarge
+    the first of them. `finish` then moves all as it deflates them:
+
+        copied members | local header | room | .npy header and elements
+    """
+
+    def __init__(
+        self, file: NewFile, template: Source, frame: _Frame, original: Original | None
+    ) -> None:
+        reopen = functools.partial(
+            open_member, file.temporary, frame.name, file.name, template.desc.data_type
+        )
+        super().__init__(file, reopen)
+        if original:
+            self.copy_parts(original, frame.parts)
+        head = npy.header_bytes(template.dtype, template.sizes, template.order)
+        info = zipfile.ZipInfo(frame.name)  # of 1980, so that the same values make the same file
+        info.create_system = 0  # on every system
+        info.compress_type = frame.method
+        info.file_size = len(head) + template.desc.total_bytes
+        info.compress_size = info.file_size
+        info.header_offset = sum(part.size for part in frame.parts)
+        info.CRC = 0
+        self._info = info
+        self._frame = frame
+        self._data_offset = info.header_offset + len(info.FileHeader(zip64=True))
+        self._npy_offset = self._data_offset
+        if frame.method == ZIP_DEFLATED:
+            self._npy_offset += _most_growth(info.file_size)
+        self.place_head(head, self._npy_offset)
+        self.place_elements(template, self._npy_offset + len(head))
 
     def finish(self) -> None:
-        """Write the member's header, with the CRC-32 of what is read back, and the directory."""
+        """Write the local header, with the CRC-32 of what is read back, and the directory."""
         super().finish()
-        path, name, info = self.file.temporary, self.file.name, self._info
-        if info.compress_type == ZIP_STORED:
-            with files.open_file(path, name=name) as fd:
-                info.CRC = _crc(fd, info.header_offset + len(self._local), info.file_size)
-            end = self.tensor.end
+        path = self.file.temporary
+        name = self.file.name
+        info = self._info
+        if info.compress_type == ZIP_DEFLATED:
+            self._deflate()
         else:
-            end = self._deflate()
+            with files.open_file(path, name=name) as fd:
+                info.CRC = _compute_crc(fd, self._data_offset, info.file_size)
         with local.open_to_write(path, name) as fd, base.trying_to("write", name):
             fd.write(info.FileHeader(zip64=True), info.header_offset)
             with open(fd.fd, "r+b", closefd=False) as file:
-                file.seek(end)
+                file.seek(self._data_offset + info.compress_size)
                 with zipfile.ZipFile(file, "w") as archive:
-                    archive.comment = self._comment
-                    archive.infolist().extend(self._members)
+                    archive.comment = self._frame.comment
+                    archive.infolist().extend(self._frame.list_members(info))
                 file.truncate()
 
-    def _deflate(self) -> int:
-        """Deflate the member to its place in the archive; where it ends there."""
-        path, name = self.file.temporary, self.file.name
-        deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
-        crc, end = 0, self._data_begin
+    def _deflate(self) -> None:
+        """Deflate the member to its place in the archive."""
+        path = self.file.temporary
+        name = self.file.name
+        deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        crc = 0
+        end = self._data_offset
         with (
             files.open_file(path, name=name) as source,
             local.open_to_write(path, name) as target,
         ):
-            for piece in source.read_pieces(*self._unpacked):
+            for piece in source.read_pieces(self._npy_offset, self._info.file_size):
                 signals.check()
                 crc = zlib.crc32(piece, crc)
-                packed = deflate.compress(piece)
-                target.write(packed, end)
-                end += len(packed)
-            packed = deflate.flush()
-            target.write(packed, end)
-        end += len(packed)
+                deflated = deflater.compress(piece)
+                target.write(deflated, end)
+                end += len(deflated)
+            deflated = deflater.flush()
+            target.write(deflated, end)
+            end += len(deflated)
         self._info.CRC = crc
-        self._info.compress_size = end - self._data_begin
-        return end
+        self._info.compress_size = end - self._data_offset
 
 
 def _most_growth(size: int) -> int:
@@ -404,39 +429,36 @@ def _most_growth(size: int) -> int:
     return size // 1000 + (1 << 16)
 
 
-def _kept_parts(
-    fd: base.InputFile, archive: ZipFile, name: str, path: str
-) -> list[tuple[int, int, int]]:
-    """The part of each member but the one of that name, which get their new offsets.
+def _move_members(fd: base.InputFile, archive: ZipFile, without: str, path: str) -> list[Part]:
+    """Give all members but one new offsets, without gaps; the parts of the file to copy there.
 
     FormatError if two members overlap, and for a damaged local header: numpy.load reads no copy
     that begins with one.
     """
-    parts, offset = [], 0
     infos = sorted(archive.infolist(), key=lambda info: info.header_offset)
-    ends = [*(info.header_offset for info in infos[1:]), archive.start_dir]
+    ends = [info.header_offset for info in infos[1:]]
+    ends.append(archive.start_dir)
+    parts = []
+    target = 0
     for info, end in zip(infos, ends, strict=False):
         begin = info.header_offset
-        if info.filename == name:
+        if info.filename == without:
             continue
         _require_local_header(fd, info, path)
         if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
             raise damaged_file("has members that overlap", path)
-        parts.append((begin, end - begin, offset))
-        info.header_offset = offset
+        parts.append(Part(begin, end - begin, target))
+        info.header_offset = target
         info.filename = info.orig_filename  # as in the file, even if no folder may have that name
-        offset += end - begin
+        target += end - begin
     return parts
 
 
 def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
-    """FormatError unless the member's local header begins as one.
-
-    It must also have the name that the directory says.
-    """
+    """FormatError unless a local header is there, with the name that the directory says."""
     head = fd.read(_LOCAL_BYTES, info.header_offset)
-    length, _ = _LENGTHS.unpack(head[-_LENGTHS.size :])
-    name = fd.read(length, info.header_offset + _LOCAL_BYTES)
+    name_bytes, _ = _LENGTHS.unpack(head[-_LENGTHS.size :])
+    name = fd.read(name_bytes, info.header_offset + _LOCAL_BYTES)
     encoding = "utf-8" if info.flag_bits & _IS_UTF8 else "cp437"
     if head.startswith(ZIP_MAGIC) and name.decode(encoding, "replace") == info.orig_filename:
         return
@@ -445,14 +467,14 @@ def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
     raise FormatError("damaged: there is no local header of its name", "", hint, where)
 
 
-def _member_name(key: str, where: str) -> str:
-    """The file name of a new member.
-
-    UsageError for one that no tool could unpack under that name.
-    """
+def _name_member(key: str, where: str) -> str:
+    """The file name of a new member; UsageError for one that no tool could unpack."""
     name = f"{key.removesuffix(_SUFFIX)}{_SUFFIX}"
-    is_whole = not HALVES.search(name) and len(name.encode()) <= 1 << 15
-    if not is_whole or {"", ".", ".."} & {*key.split("/")} or {*"\0\\:"} & {*key}:
+    has_half = HALVES.search(name) is not None
+    is_long = len(name.encode(errors="replace")) > 1 << 15
+    has_unsafe_part = any(part in ("", ".", "..") for part in key.split("/"))
+    has_unsafe_character = any(character in key for character in "\0\\:")
+    if any((has_half, is_long, has_unsafe_part, has_unsafe_character)):
         raise invalid_name(key, "member", "a name such as x, without .. or a leading /", where)
     return name
 
@@ -463,25 +485,31 @@ def open_source(address: Address, types: TextTypes) -> Source:
 
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """The sink of a new archive of one member.
+    """The sink of a new archive of one member, or of a copy with one replaced or added.
 
-    Or of a copy of an archive with one replaced or added.
+    The member is deflated where the one that it replaces, or else INPUT, is a deflated member.
+    Others are stored: floats hardly get smaller.
     """
-    return _NpzSink(file, template, key, original)
+    method = _METHOD_NUMBERS.get(template.storage.details.get("method", ""), ZIP_STORED)
+    if original:
+        frame = _Frame.of_copy(original, key, file.name, method)
+    else:
+        frame = _Frame(_name_member(key, file.name), method)
+    return _NpzSink(file, template, frame, original)
 
 
 def contents(address: Address, types: TextTypes) -> Contents | None:
     """What the archive holds; None where the address has the name of a member."""
-    path, items = address.path, []
+    path = address.path
     if address.key is not None:
         return None
+    items = []
     with _open_archive(path) as (fd, archive):
         tensors = _find_tensors(archive, path)
         for key, info in tensors.items():
+            where = f"{path}::{key}"
             try:
-                header = _Member.of(fd, archive, info, f"{path}::{key}").header.name_bytes(
-                    types.asked, f"{path}::{key}"
-                )
+                header = _Member.of(fd, archive, info, where).header.name_bytes(types.asked, where)
             except FormatError as e:
                 # What is wrong with a member is listed instead of it.
                 items.append(Item(key).with_reason(e))
@@ -489,6 +517,10 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
             desc = TensorDesc(data_type_of(header.dtype), header.sizes)
             details = header.storage(method=_METHODS[info.compress_type]).details
             items.append(Item(key, desc, sizes=header.sizes, details=details))
-        rest = {*archive.namelist()} - {info.filename for info in tensors.values()}
-        others = [Item(name, what="no .npy file") for name in archive.namelist() if name in rest]
+        tensor_names = {info.filename for info in tensors.values()}
+        others = [
+            Item(name, what="no .npy file")
+            for name in archive.namelist()
+            if name not in tensor_names
+        ]
     return Contents(path, "npz", (*items, *others), only_of(items))

@@ -36,8 +36,8 @@ from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import references
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.memory import MemorySource, WholeSink
 from revseq_cli.formats.pipes import refuse_shared
-from revseq_cli.formats.raw import MemorySource, WholeSink
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.refusals import choose_tensor, damaged_file, import_extra
 from revseq_cli.formats.table import looks_like

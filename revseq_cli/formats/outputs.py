@@ -170,10 +170,10 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     RevseqError for one that is never written.
     """
     path = reference.path
-    if packing := table.packing_of(path):
-        plain = path[: -len(packing.suffix)]
+    if compression := table.find_compression(path):
+        plain = path[: -len(compression.suffix)]
         typed = platform.as_argument(plain)
-        hint = f"compress it afterwards with {packing.name}; for now, type {typed}"
+        hint = f"compress it afterwards with {compression.name}; for now, type {typed}"
         raise UsageError("compressed output is not supported", hint=hint, where=path)
     row = by_name(reference.format) or by_suffix(path)
     own = by_name(template.storage.format)

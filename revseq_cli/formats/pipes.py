@@ -23,8 +23,8 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.files import base
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import Source
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.npy import HEAD_BYTES, Header
-from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.table import Format
 
 _MOST_HEADER_BYTES = 1 << 40  # of safetensors; its own limit is 100 MB

@@ -15,7 +15,7 @@ from revseq_cli.formats import table
 from revseq_cli.formats.contract import Head
 from revseq_cli.formats.npy import HEAD_BYTES
 from revseq_cli.formats.refusals import propose_names, try_hint
-from revseq_cli.formats.table import HDF5, NPY, ZARR, Format, Packing, by_suffix
+from revseq_cli.formats.table import HDF5, NPY, ZARR, Compression, Format, by_suffix
 
 _USUAL = (
     ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb",
@@ -24,8 +24,10 @@ _USUAL = (
 _MOST_LOOKED_AT = 5000  # names of a folder, to find one like the name of a missing file
 
 
-def find_format(path: str, *, is_folder: bool) -> tuple[Format | None, Packing | None, Head | None]:
-    """The format and the packing of a file by its first bytes, or of a folder.
+def find_format(
+    path: str, *, is_folder: bool
+) -> tuple[Format | None, Compression | None, Head | None]:
+    """The format and the compression of a file by its first bytes, or of a folder.
 
     None for a format that they do not show; FormatError for a kind that no format reads. Of a .npy
     file, the first bytes are returned, too: they have the header, so that it is not opened again.
@@ -45,10 +47,10 @@ def find_format(path: str, *, is_folder: bool) -> tuple[Format | None, Packing |
         return None, None, None
     if kind.format:
         return kind.format, None, None
-    if not kind.packing:
+    if not kind.compression:
         found = f"not a tensor file: it looks like {kind.name}"
         raise FormatError(found, "a tensor file", kind.advice, path)
-    return _find_packed_format(path, kind.packing), kind.packing, None
+    return _find_compressed_format(path, kind.compression), kind.compression, None
 
 
 def _has_safetensors_header(head: bytes, size: int) -> bool:
@@ -56,21 +58,24 @@ def _has_safetensors_header(head: bytes, size: int) -> bool:
     return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
 
 
-def _find_packed_format(path: str, packing: Packing) -> Format | None:
+def _find_compressed_format(path: str, compression: Compression) -> Format | None:
     """The format of the content of a compressed file.
 
     FormatError for one that is not read from there.
     """
-    from revseq_cli.formats.packed import unpack, unpack_hint  # few files are compressed
+    from revseq_cli.formats.compressed import (
+        decompress,
+        decompress_hint,
+    )  # few files are compressed
 
-    kind = table.kind_of(next(unpack(path, packing), b""))
+    kind = table.kind_of(next(decompress(path, compression), b""))
     if kind is None:
         return None
     row = kind.format
     if row and (row is NPY or row.is_text):
         return row
-    found = f"{kind.name}, compressed by {packing.name}"
-    raise FormatError(found, ".npy or text", unpack_hint(packing, path), path)
+    found = f"{kind.name}, compressed by {compression.name}"
+    raise FormatError(found, ".npy or text", decompress_hint(compression, path), path)
 
 
 def is_tensor_folder(path: str) -> bool:

@@ -30,8 +30,8 @@ from revseq_cli.formats.table import (
     RAW,
     TEXT,
     ZARR,
+    Compression,
     Format,
-    Packing,
     by_name,
     by_suffix,
 )
@@ -208,7 +208,7 @@ class Reference:
         return self.inline is None and not self.is_piped and self.path.lower().endswith(".onnx")
 
     @property
-    def packing(self) -> Packing | None:
+    def compression(self) -> Compression | None:
         """How a file is compressed; pipes are not decompressed."""
         return None if self.is_piped or self.inline is not None or self.is_bare else self._kind[1]
 
@@ -218,21 +218,21 @@ class Reference:
         return self._kind[2] if "_kind" in vars(self) else None
 
     @functools.cached_property
-    def _kind(self) -> tuple[Format | None, Packing | None, Head | None]:
-        """The format and the packing that the first bytes say.
+    def _kind(self) -> tuple[Format | None, Compression | None, Head | None]:
+        """The format and the compression that the first bytes say.
 
         The suffix decides between JSON and text.
         """
         is_folder = self.is_local_folder or recognition.is_tensor_folder(self.path)
         try:
-            row, packing, head = recognition.find_format(self.path, is_folder=is_folder)
+            row, compression, head = recognition.find_format(self.path, is_folder=is_folder)
         except MissingFileError as e:
             e.hint = recognition.missing_file_hint(self.path, self.key)
             raise
         by_name = by_suffix(self.path, reading=True)
         if {row, by_name} == {JSON, TEXT}:
             row = by_name
-        return row, packing, head
+        return row, compression, head
 
     def may_be(self, format_name: str) -> bool:
         """Whether an option with that format may be about this input.
@@ -262,7 +262,7 @@ class Reference:
         if self.inline is not None:
             return Text(self.path, self.inline)
         if not self.is_piped:
-            return read_text(self.path, self.packing)
+            return read_text(self.path, self.compression)
         data = pipes.read_pipe(self.path)
         if not isinstance(data, bytes):
             raise FormatError("is not text: it looks like a .npy file", where=self.name)
@@ -288,7 +288,7 @@ def contents(reference: Reference, types: TextTypes) -> Contents | None:
 
     None if the reference is to one tensor.
     """
-    if reference.is_piped or reference.inline is not None or reference.packing:
+    if reference.is_piped or reference.inline is not None or reference.compression:
         return None
     row = reference.row
     has_several = row is TEXT or (row.names and row is not ONNX)
@@ -303,16 +303,16 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     if reference.is_piped:
         return _open_piped(reference, types)
     row, path = reference.row, reference.path
-    if reference.packing and row is NPY:
-        from revseq_cli.formats.packed import open_packed  # few files are compressed
+    if reference.compression and row is NPY:
+        from revseq_cli.formats.compressed import open_compressed  # few files are compressed
 
         refuse_key(reference.key, "a .npy file", path)
-        return open_packed(path, reference.packing, types.asked)
-    packing = table.packing_of(path)
-    if row is RAW and packing and not reference.format:
-        from revseq_cli.formats.packed import unpack_hint
+        return open_compressed(path, reference.compression, types.asked)
+    compression = table.find_compression(path)
+    if row is RAW and compression and not reference.format:
+        from revseq_cli.formats.compressed import decompress_hint
 
-        hint = unpack_hint(packing, path)
+        hint = decompress_hint(compression, path)
         raise FormatError("is compressed raw data", ".npy or text", hint, path)
     return row.load().open_source(reference, types)
 

@@ -70,9 +70,8 @@ ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)
 TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, prints=True, read_only=_PAGES)
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True)
-RAW = Format(
-    "raw", (".bin", ".raw"), "raw", prints=True
-)  # elements alone: only the suffix says what it is
+# Only the suffix of a raw buffer says what it is.
+RAW = Format("raw", (".bin", ".raw"), "buffers", prints=True)
 NETCDF3 = Format("nc3", (), "netcdf3", names=True)  # read by its first bytes, and never written
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True)
 
@@ -98,32 +97,32 @@ def by_name(name: str | None) -> Format | None:
     return next((row for row in FORMATS if row.name == name), None)
 
 
-class Packing(NamedTuple):
+class Compression(NamedTuple):
     """A compression of whole files.
 
     `suffix` follows the format's own, `magic` has the first bytes of a file.
 
-    `module` is Python's, `package` one on PyPI that has the same functions, and `unpack` the
-    program that undoes it.
+    `module` is Python's, `package` one on PyPI that has the same functions, and `program` the one
+    that undoes it.
     """
 
     name: str
     suffix: str
     magic: tuple[bytes, ...]
-    unpack: str
+    program: str
     module: str
     package: str = ""
 
 
 # Zstandard may begin with a frame to skip, as pzstd writes it.
-PACKINGS = (
-    Packing("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "gzip"),
-    Packing(
+COMPRESSIONS = (
+    Compression("gzip", ".gz", (b"\x1f\x8b",), "gunzip", "gzip"),
+    Compression(
         "zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"),
         "unzstd", "compression.zstd", "backports.zstd",
     ),
-    Packing("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
-    Packing("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
+    Compression("xz", ".xz", (b"\xfd7zXZ\0",), "unxz", "lzma"),
+    Compression("bzip2", ".bz2", (b"BZh",), "bunzip2", "bz2"),
 )  # fmt: skip
 
 
@@ -135,15 +134,19 @@ def is_netcdf(path: str) -> bool:
     return path.lower().endswith((".nc", ".nc4"))
 
 
-def packing_of(path: str) -> Packing | None:
-    """The packing of a file's suffix, in any case of letters; None for another one."""
-    return next((packing for packing in PACKINGS if path.lower().endswith(packing.suffix)), None)
+def find_compression(path: str) -> Compression | None:
+    """The compression of a file's suffix, in any case of letters; None for another one."""
+    lowered = path.lower()
+    for compression in COMPRESSIONS:
+        if lowered.endswith(compression.suffix):
+            return compression
+    return None
 
 
 def inner_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
-    packing = packing_of(path)
-    return Path(path[: -len(packing.suffix)] if packing else path).suffix.lower()
+    compression = find_compression(path)
+    return Path(path[: -len(compression.suffix)] if compression else path).suffix.lower()
 
 
 @functools.lru_cache(maxsize=64)  # a job asks some 14 times
@@ -172,7 +175,7 @@ class Kind(NamedTuple):
     name: str
     format: Format | None = None
     advice: str = ""
-    packing: Packing | None = None
+    compression: Compression | None = None
 
 
 NPY_MAGIC, HDF5_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
@@ -196,7 +199,7 @@ _KINDS = (
         "a git-LFS pointer, not the file itself",
         advice="git lfs pull",
     ),
-    *(Kind(packing.magic, f"a {packing.name} file", packing=packing) for packing in PACKINGS),
+    *(Kind(row.magic, f"a {row.name} file", compression=row) for row in COMPRESSIONS),
     Kind((b"PAR1",), "a Parquet file", advice="save its columns as .csv or .npy, as pandas does"),
     Kind(
         (b"ARROW1", b"FEA1"),
@@ -242,8 +245,8 @@ def looks_like(head: bytes) -> tuple[str, str]:
     kind = kind_of(head)
     if kind is None:
         return ("something else" if head else "an empty file"), ""
-    if kind.packing:
-        return kind.name, f"unpack it: {kind.packing.unpack} -c"
+    if kind.compression:
+        return kind.name, f"unpack it: {kind.compression.program} -c"
     return (
         kind.name,
         f"to read it as that, add --input-format {kind.format.name}"

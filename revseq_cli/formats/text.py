@@ -26,9 +26,9 @@ from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item
-from revseq_cli.formats.raw import MemorySource, WholeSink
+from revseq_cli.formats.memory import MemorySource, WholeSink
 from revseq_cli.formats.refusals import choose_tensor, try_hint
-from revseq_cli.formats.table import Format, Packing, encoding_by_mark, looks_like
+from revseq_cli.formats.table import Compression, Format, encoding_by_mark, looks_like
 from revseq_cli.text import json_text, rows
 from revseq_cli.text.examples import LABELS, Text
 from revseq_cli.text.notation import TensorText
@@ -56,13 +56,13 @@ _PART_OF_EXAMPLE = re.compile(r"([0-9]{1,9})::(\w+)")
 # Texts
 
 
-def read_text(path: str, packing: Packing | None = None) -> Text:
+def read_text(path: str, compression: Compression | None = None) -> Text:
     """Read a text file, which may be compressed; FormatError if it is no text, or too large."""
-    data, identity = read_bytes(path, packing)
+    data, identity = read_bytes(path, compression)
     return text_of(data, path, identity)
 
 
-def read_bytes(path: str, packing: Packing | None = None) -> tuple[bytes, Identity]:
+def read_bytes(path: str, compression: Compression | None = None) -> tuple[bytes, Identity]:
     """The bytes of a text file, decompressed, and the state in which it was read.
 
     FormatError if they are too many.
@@ -71,11 +71,11 @@ def read_bytes(path: str, packing: Packing | None = None) -> tuple[bytes, Identi
         identity = fd.identity
         if identity.size > LARGEST:
             raise too_large(f"{identity.size} bytes", path)
-        if not packing:
+        if not compression:
             return fd.read_all(), identity
-        from revseq_cli.formats.packed import unpack  # few texts are compressed
+        from revseq_cli.formats.compressed import decompress  # few texts are compressed
 
-        return join(unpack(path, packing, identity), path), identity
+        return join(decompress(path, compression, identity), path), identity
 
 
 def join(pieces: Iterable[bytes], name: str) -> bytes:

@@ -15,7 +15,7 @@ from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, 
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats.contract import Source, TextTypes
 from revseq_cli.formats.listings import parse_node_number
-from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.refusals import try_hint
 from revseq_cli.formats.table import CSV, TEXT, TSV

@@ -17,8 +17,8 @@ from revseq_cli.core.dtypes import Array
 from revseq_cli.core.errors import EngineError
 from revseq_cli.core.tensors import Region, sizes_of
 from revseq_cli.formats.contract import FileSink, ReadTask, Sink, Source
-from revseq_cli.formats.npy import scratch
-from revseq_cli.formats.raw import MemorySink, MemorySource
+from revseq_cli.formats.memory import MemorySink, MemorySource
+from revseq_cli.formats.npy import create_scratch
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.alignment import PlacedSource
 from revseq_cli.pipeline.blocks import Blocks, cut, lengths_region
@@ -101,9 +101,9 @@ def open_unchunked(source: Source, next_to: str, plan: Plan) -> Iterator[Source]
     if not source.chunks or plan.detour.copies == 0:
         yield source
         return
-    with scratch(next_to, source) as unchunked:
+    with create_scratch(next_to, source) as unchunked:
         move(source, unchunked, plan)
-        yield unchunked.written()
+        yield unchunked.open_output()
 
 
 def make_storage_error(problem: str, name: str) -> EngineError:
@@ -188,7 +188,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
         )
         deliver_all("reverse", tasks, target, plan, ready.values)
         if target is not sink:
-            move(target.written(), sink, plan)
+            move(target.open_output(), sink, plan)
         if job.is_padded:
             return 0, _find_least(ready.lengths)
         return _count_clamped(job, ready.lengths, plan), None
@@ -200,7 +200,7 @@ def _open_unchunked_sink(
     """The sink; or, if the plan asks for it, a temporary file without chunks next to it."""
     if not sink.chunks or plan.detour.copies == 0:
         return contextlib.nullcontext(sink)
-    return scratch(sink.next_to, values)
+    return create_scratch(sink.next_to, values)
 
 
 def _find_least(lengths: Source) -> int | None:
@@ -252,7 +252,7 @@ def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str
     with MemorySink(job.values) as sink:
         clamped, least = reverse(job, sink, plan_reversal(job, resources))
     job.recheck()
-    return sink.written(), job.describe_lengths(clamped, least)
+    return sink.open_output(), job.describe_lengths(clamped, least)
 
 
 @contextlib.contextmanager
@@ -289,9 +289,9 @@ def _open_cheap_lengths(
     if fits or holds_lengths:
         yield MemorySource(lengths.name, lengths.read(), lengths.storage)
         return
-    with scratch(next_to, lengths) as unchunked:
+    with create_scratch(next_to, lengths) as unchunked:
         move(lengths, unchunked, plan)
-        yield unchunked.written()
+        yield unchunked.open_output()
 
 
 @contextlib.contextmanager
@@ -341,7 +341,7 @@ class Pair:
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Compare what was written with the source; EngineError where a bit differs."""
-    written = sink.written()
+    written = sink.open_output()
     if written.desc != source.desc:
         raise make_storage_error("differs from the input in shape or data type", written.name)
     differing = compare("verify", Pair(source, written, plan.to_read_back(sink)))
@@ -429,7 +429,7 @@ def _compare_block(
 
 def verify(job: Job, sink: Sink, plan: Plan) -> None:
     """Reverse the output again and compare it with the input; EngineError where they differ."""
-    written = sink.written()
+    written = sink.open_output()
     plan = plan.to_read_back(sink)
     with (
         prepare_job(job, sink.next_to, plan) as ready,

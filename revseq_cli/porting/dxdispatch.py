@@ -16,8 +16,8 @@ import numpy as np
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.files.new import FileTransaction, NewFile
 from revseq_cli.formats.contract import FileSink, Source
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.outputs import create_sink
-from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.pipeline import passes

@@ -21,6 +21,7 @@ from revseq_cli.core.errors import (
     join_names,
 )
 from revseq_cli.formats.contract import Source, Storage
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.onnx import (
     OPERATOR,
     RUNTIME,
@@ -28,7 +29,6 @@ from revseq_cli.formats.onnx import (
     require_written,
     saying,
 )
-from revseq_cli.formats.raw import MemorySource
 from revseq_cli.formats.refusals import import_extra
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job

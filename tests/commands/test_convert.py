@@ -16,7 +16,7 @@ from processes import COMMAND, peak
 from tensor_files import held
 
 from revseq_cli.core.errors import EngineError
-from revseq_cli.formats.raw import MemorySink
+from revseq_cli.formats.memory import MemorySink
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.plan import Resources, plan_pass
 

@@ -32,7 +32,7 @@ import _thread, pathlib, sys, threading, time
 from revseq_cli.formats import raw
 from revseq_cli.__main__ import main
 
-real = raw.RawTensor.write
+real = raw.RawTensor.write_region
 
 def write(self, *rest):
     pathlib.Path(__file__).with_name("reached").touch()
@@ -43,7 +43,7 @@ def send():
     for line in sys.stdin:
         _thread.interrupt_main(int(line))
 
-raw.RawTensor.write = write
+raw.RawTensor.write_region = write
 if __name__ == "__main__":
     threading.Thread(target=send, daemon=True).start()
     sys.argv = ["revseq", *sys.argv[1:]]

@@ -14,7 +14,7 @@ from tensor_files import held
 
 from revseq_cli.core.errors import EngineError, TensorIOError
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.raw import MemorySink, MemorySource
+from revseq_cli.formats.memory import MemorySink, MemorySource
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import Job

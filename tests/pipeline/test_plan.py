@@ -17,7 +17,8 @@ from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError
 from revseq_cli.files import base
 from revseq_cli.formats.contract import Sink, Storage
-from revseq_cli.formats.raw import MemorySource, RawSource, RawTensor
+from revseq_cli.formats.memory import MemorySource
+from revseq_cli.formats.raw import RawSource, RawTensor
 from revseq_cli.pipeline import plan
 from revseq_cli.pipeline.blocks import Blocks, cut
 from revseq_cli.pipeline.jobs import Job
@@ -62,7 +63,7 @@ class Output(Sink):
     def block_writer(self, region):
         raise NotImplementedError
 
-    def written(self):
+    def open_output(self):
         raise NotImplementedError
 
     def __exit__(self, *_):

@@ -14,7 +14,7 @@ from oracle import expected
 from tensor_files import held
 
 from revseq_cli.core.errors import EngineError
-from revseq_cli.formats.raw import MemorySink
+from revseq_cli.formats.memory import MemorySink
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import make_tiling
 from revseq_cli.pipeline.jobs import Job

@@ -13,7 +13,7 @@ from tensor_files import held
 from terminals import in_columns
 
 from revseq_cli.formats.contract import Storage
-from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.memory import MemorySource
 from revseq_cli.report import view
 
 

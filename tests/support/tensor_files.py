@@ -9,7 +9,7 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import outputs, references
 from revseq_cli.formats.contract import Storage, TextTypes
-from revseq_cli.formats.raw import MemorySource
+from revseq_cli.formats.memory import MemorySource
 
 # A small job: its tensor, its lengths along axis 1, and the output.
 X = np.arange(12, dtype=np.float32).reshape(3, 4)

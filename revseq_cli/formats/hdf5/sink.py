@@ -20,7 +20,7 @@ from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import Region
 from revseq_cli.files import base, local
 from revseq_cli.files.base import Identity
-from revseq_cli.files.copies import fill_from
+from revseq_cli.files.copies import Part, fill_from
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source, WriteResult
 from revseq_cli.formats.hdf5 import files, storage
@@ -32,7 +32,8 @@ from revseq_cli.formats.hdf5.datasets import (
 )
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.hdf5.storage import LOCK, Chunk, ChunkBlockWriter
-from revseq_cli.formats.raw import Handing, RawSink
+from revseq_cli.formats.memory import ReturningWriter
+from revseq_cli.formats.raw import RawSink
 
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
 
@@ -120,7 +121,7 @@ class _DatasetSink(FileSink):
         original = self._new.original
         if original:
             identity = cast("Identity", original.identity)
-            fill_from(self.file, original.path, identity, [(0, identity.size, 0)])
+            fill_from(self.file, original.path, identity, [Part(0, identity.size, 0)])
         self._recorder = Recorder(self.file)
         with self._recorder.wrap_errors():
             self._file = h5py.File(self._recorder, **self._new.options, **options)
@@ -154,7 +155,7 @@ class Hdf5Sink(_DatasetSink):
 
     in_workers = False
     in_order = True
-    _writer: BlockWriter = Handing()
+    _writer: BlockWriter = ReturningWriter()
 
     def __init__(self, file: NewFile, dataset: NewDataset) -> None:
         super().__init__(file, dataset)
@@ -209,5 +210,5 @@ class ContiguousSink(_DatasetSink, RawSink):
     def start(self) -> None:
         offset = self._begin(**_ALIGNED).id.get_offset()
         self._close_file()
-        self.place(self._template, at=offset, dtype=self._template.dtype)
+        self.place_elements(self._template, offset, self._template.dtype)
         super().start()

@@ -42,7 +42,7 @@ from revseq_cli.formats.hdf5 import files, storage
 from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
 from revseq_cli.formats.hdf5.storage import LOCK, filters_of, require_filters
 from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, only_of
-from revseq_cli.formats.raw import RawReadTask, RawTensor, cut_alignments_of
+from revseq_cli.formats.raw import RawReadTask, RawTensor, list_cut_alignments
 from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
 
@@ -181,7 +181,7 @@ class Hdf5Source(Source):
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """The sizes of a chunk, so that none is decoded twice, or the alignments of `raw`."""
-        return cut_alignments_of(self.dtype, self.sizes) if self.raw else super().cut_alignments
+        return list_cut_alignments(self.dtype, self.sizes) if self.raw else super().cut_alignments
 
     def is_item(self, key: str) -> bool:
         return key in (f"/{self.key}", self.hard_path)

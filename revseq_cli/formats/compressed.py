@@ -17,22 +17,24 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.files import base
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.npy import HEAD_BYTES, Header
-from revseq_cli.formats.raw import UnpackedSource
+from revseq_cli.formats.raw import CompressedSource
 from revseq_cli.formats.refusals import damaged_file, import_extra, refuse_bomb
-from revseq_cli.formats.table import Packing
+from revseq_cli.formats.table import Compression
 
 
-def unpack_hint(packing: Packing, path: str) -> str:
+def decompress_hint(compression: Compression, path: str) -> str:
     """How to decompress that file."""
-    return f"decompress it first: {packing.unpack} {platform.quote(path)}"
+    return f"decompress it first: {compression.program} {platform.quote(path)}"
 
 
-def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) -> Iterator[bytes]:
+def decompress(
+    path: str, compression: Compression, unchanged: base.Identity | None = None
+) -> Iterator[bytes]:
     """The content of a compressed file, piece by piece.
 
     FormatError for damage, and for a decompression bomb.
     """
-    module = _import_module(packing, path)
+    module = _import_module(compression, path)
     done = 0
     with files.open_file(path, unchanged) as fd, fd.stream() as file:
         stored = fd.identity.size
@@ -41,7 +43,7 @@ def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) 
                 while piece := stream.read(thresholds.PIECE):
                     signals.check()
                     done += len(piece)
-                    refuse_bomb(done, stored, unpack_hint(packing, path), path)
+                    refuse_bomb(done, stored, decompress_hint(compression, path), path)
                     yield piece
         except (RevseqError, MemoryError):
             raise
@@ -49,15 +51,15 @@ def unpack(path: str, packing: Packing, unchanged: base.Identity | None = None) 
             raise _as_error(e, path) from None
 
 
-def _import_module(packing: Packing, path: str) -> ModuleType:
+def _import_module(compression: Compression, path: str) -> ModuleType:
     """The module that decompresses the file; FormatError if this Python lacks it."""
     try:
-        return importlib.import_module(packing.module)
+        return importlib.import_module(compression.module)
     except ModuleNotFoundError:
-        found = f"compressed by {packing.name}, which this Python lacks"
-        if not packing.package:
+        found = f"compressed by {compression.name}, which this Python lacks"
+        if not compression.package:
             raise FormatError(found, where=path) from None
-        return import_extra(packing.package, found, path)
+        return import_extra(compression.package, found, path)
 
 
 def _as_error(error: Exception, path: str) -> RevseqError:
@@ -68,18 +70,18 @@ def _as_error(error: Exception, path: str) -> RevseqError:
     return damaged_file(f"{what}: it cannot be decompressed", path)
 
 
-def open_packed(path: str, packing: Packing, asked: DataType | None) -> Source:
+def open_compressed(path: str, compression: Compression, asked: DataType | None) -> Source:
     """The tensor of a compressed .npy file; `asked` is the data type of nameless bytes."""
     with files.open_file(path) as fd:
         identity = fd.identity
     head = b""
-    for piece in unpack(path, packing):
+    for piece in decompress(path, compression):
         head += piece
         if len(head) >= HEAD_BYTES:
             break
     header = Header.of(head, len(head), path).name_bytes(asked, path)
-    refuse_bomb(header.end, identity.size, unpack_hint(packing, path), path)
+    refuse_bomb(header.end, identity.size, decompress_hint(compression, path), path)
     storage = header.storage()
-    storage.details["compression"] = packing.name
-    pieces = functools.partial(unpack, path, packing, identity)
-    return UnpackedSource(header.tensor(path, path), identity, storage, pieces)
+    storage.details["compression"] = compression.name
+    pieces = functools.partial(decompress, path, compression, identity)
+    return CompressedSource(header.tensor(path, path), identity, storage, pieces)

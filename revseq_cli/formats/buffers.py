@@ -1,0 +1,74 @@
+"""Raw buffers: a file has only the elements, little-endian, in C order.
+
+The user names the shape and the data type.
+"""
+
+from __future__ import annotations
+
+import functools
+from math import prod
+from typing import BinaryIO
+
+import numpy as np
+
+from revseq_cli import files
+from revseq_cli.core.dtypes import dtype_of, require_sizes
+from revseq_cli.core.errors import FormatError, UsageError
+from revseq_cli.core.tensors import in_braces
+from revseq_cli.files.new import NewFile
+from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.refusals import refuse_key
+
+
+def open_source(address: Address, types: TextTypes) -> Source:
+    """The tensor of a file."""
+    refuse_key(address.key, "a raw buffer", address.path)
+    return _open_buffer(address.path, address.path, types)
+
+
+def create_sink(
+    file: NewFile,
+    template: Source,
+    key: str,  # noqa: ARG001 - it has no name
+    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
+) -> FileSink:
+    """The sink of a new file."""
+    data_type = template.desc.data_type
+    types = TextTypes(data_type, data_type, template.sizes)
+    sink = RawSink(file, functools.partial(_open_buffer, file.temporary, file.name, types))
+    sink.place_elements(template, 0, template.dtype.newbyteorder("<"))
+    return sink
+
+
+def write_to(stream: BinaryIO, source: Source) -> None:
+    """Write all elements into a pipe."""
+    values = np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<"))
+    stream.write(values.reshape(-1).view(np.uint8).data)
+
+
+def _open_buffer(path: str, name: str, types: TextTypes) -> RawSource:
+    """The tensor of a file; FormatError unless it takes all bytes. `name` is for messages."""
+    with files.open_file(path, name=name) as fd:
+        identity = fd.identity
+    data_type = types.asked or types.default
+    element_count = identity.size // data_type.size
+    if types.sizes is None:
+        found = f"raw data of {identity.size:,} bytes need --sizes"
+        hint = f"for a vector of {data_type.name}, add --sizes {element_count}"
+        raise UsageError(found, "a size for each dimension, such as 2x3x4", hint, name)
+    sizes = _fill_in_size(types.sizes, element_count)
+    require_sizes(sizes, name)
+    size = prod(sizes) * data_type.size
+    if identity.size != size:
+        expected = f"{size:,}: {data_type.name} {in_braces(sizes)}"
+        raise FormatError(f"has {identity.size:,} bytes", expected, where=name)
+    tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
+    return RawSource(tensor, identity, Storage("raw", {}))
+
+
+def _fill_in_size(sizes: tuple[int, ...], element_count: int) -> tuple[int, ...]:
+    """The sizes, with the one that the file's elements leave instead of -1."""
+    others = prod(size for size in sizes if size >= 0)
+    left = element_count // max(1, others)
+    return tuple(left if size < 0 else size for size in sizes)
