@@ -68,7 +68,9 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         key = reference.key
         nodes = [*model.nodes.values()] if key is None else [model.node(key)]
         return _check_nodes(model, nodes, level, job_options["lengths_dtype"], console)
-    return _check_job(options.request_of(override=True, level=level, **job_options), every, console)
+    return _check_job(
+        options.make_request(override=True, level=level, **job_options), every, console
+    )
 
 
 @dataclass(frozen=True)

@@ -80,9 +80,7 @@ def command(
         if about_files:
             problem = f"{about_files} is about a new file"
             raise UsageError(problem, "a DST that is a file", "give DST a name", "-")
-    request = options.request_of(
-        input=src, input_format=input_format, absolute=resources.elsewhere, **opening
-    )
+    request = options.make_request(resources, input=src, input_format=input_format, **opening)
     typed = Reference.input(src)
     reference = Reference.output(dst, format_name, "-")
     row = table.TEXT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
     from revseq_cli.files.base import Identity
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import Source
+    from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline.folds import Differences, Tolerance
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.passes import Pair
     from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.pipeline.request import Request
     from revseq_cli.porting.diagnose import Diagnosis
     from revseq_cli.report.comparison import Comparison, WrongSequence
-    from revseq_cli.report.subject import Mask
 
-# Settings that apply to tensors with and without a job.
-_OF_TENSORS = {"dtype", "input_format", "sizes", "atol", "rtol", "ulp", "equal_nan"}
+_OF_A = ("dtype", "input_format", "sizes")  # settings that say how A is read
+_OF_TOLERANCE = ("atol", "rtol", "ulp", "equal_nan")
 _MOST_DRAWN = 10_000  # differences among which a picture looks for wrong sequences
 _FORMS = (
     "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, "
@@ -124,71 +125,127 @@ def command(
     command.
     """
     from revseq_cli.core import signals
-    from revseq_cli.pipeline import folds, passes  # --help must not load NumPy
-    from revseq_cli.pipeline.plan import plan_pass
-    from revseq_cli.porting import diagnose
-    from revseq_cli.report import comparison
+    from revseq_cli.pipeline.folds import tolerance_of  # --help must not load NumPy
 
     _require_tensors(tensors, settings, is_job=is_job, on=on)
-    limits = [settings.pop(name) for name in ("atol", "rtol", "ulp", "equal_nan")]
-    tolerance = folds.tolerance_of(*limits)
-
-    with signals.defer(), contextlib.ExitStack() as stack:
-        job: Job | None = None
-        notes: list[str] = []
-        if is_job or on:
-            a, job, notes = _open_job(tensors, settings, on, resources)
-            b = job.values
+    tolerance = tolerance_of(*(settings.pop(name) for name in _OF_TOLERANCE))
+    with signals.defer():
+        if on:
+            inputs = _compute_output(on, tensors, settings, resources)
+        elif is_job:
+            inputs = _open_output(tensors, settings, resources)
         else:
-            a, b = _open_tensors(tensors, settings, resources)
-        other = job or b  # whose files are read, too
-        inputs = [*a.files, *other.files]
-        drawing = _choose_picture(picture, inputs, overwrite=overwrite)
-        pair: Pair | None = None
-        differences: Differences | None = None
-        diagnosis: Diagnosis | None = None
-        if job:
-            counts = passes.count_lengths(job, resources)
-            notes += job.describe_lengths(counts.clamped, counts.least)
-            diagnosis = stack.enter_context(
-                diagnose.open_diagnosis(a, job, tolerance, resources, first)
-            )
-        elif a.desc == b.desc:
-            pair = passes.Pair(a, b, plan_pass(a, b, resources))
-            differences = passes.compare("compare", pair, tolerance, first)
-        if diagnosis:
-            pair = diagnosis.pair
-            differences = diagnosis.differences
-            b = pair.right
+            inputs = _open_tensors(tensors, settings, resources)
+        drawing: NewFile | None = None
+        if picture:
+            drawing = options.new_picture(picture, inputs.files, overwrite=overwrite)
+        notes = [*inputs.notes, *_describe_lengths(inputs, resources)]
         svg = ""
-        sequences: tuple[WrongSequence, ...] = ()
-        if pair and differences:
-            if drawing:
-                svg = _draw_picture(pair, differences, tolerance, diagnosis)
-            if not console.as_json and not console.quiet:
-                sequences = _read_wrong_sequences(pair, differences, tolerance, first)
-        elif drawing:
-            notes.append("no picture is drawn: the tensors differ in shapes or data types")
-        a.recheck()
-        other.recheck()
+        with _open_comparison(inputs, tolerance, resources, first) as opened:
+            has_report = not console.as_json and not console.quiet
+            result = _make_result(inputs, opened, first if has_report else 0)
+            if drawing and opened:
+                svg = _draw_picture(opened)
+        inputs.recheck()
     if drawing and svg:
         notes += _write_picture(drawing, svg)
-    axis = job.axis if job else None
-    result = comparison.Comparison(a, b, differences, axis=axis, sequences=sequences)
-    if diagnosis:
-        result = replace(
-            result, wrong_sequences=diagnosis.wrong_sequences, mistakes=diagnosis.mistakes
-        )
+    elif drawing:
+        notes.append("no picture is drawn: the tensors differ in shapes or data types")
     return _print_result(result, notes, console)
 
 
-def _choose_picture(
-    picture: str | None, inputs: Sequence[Identity], *, overwrite: bool
-) -> NewFile | None:
-    """The new file for a picture, if one is asked for."""
-    if picture is None:
-        return None
-    return options.new_picture(picture, inputs, overwrite=overwrite)
+@dataclass(frozen=True)
+class _Inputs:
+    """A and B, or A and the `job` that should give it: `b` is then INPUT."""
+
+    a: Source
+    b: Source
+    job: Job | None = None
+    notes: Sequence[str] = ()
+
+    @property
+    def files(self) -> list[Identity]:
+        """All files that are read."""
+        other = self.job or self.b  # a job also has the files of LENGTHS
+        return [*self.a.files, *other.files]
+
+    def recheck(self) -> None:
+        """Raise an error if a file has changed since it was opened."""
+        other = self.job or self.b
+        self.a.recheck()
+        other.recheck()
+
+
+@dataclass(frozen=True)
+class _OpenComparison:
+    """How two tensors of one shape and data type differ, as long as both can be read.
+
+    The `diagnosis` explains it where the second one is the expected output of a job.
+    """
+
+    pair: Pair
+    differences: Differences
+    tolerance: Tolerance | None
+    diagnosis: Diagnosis | None = None
+
+    def read_mask(self, region: Region) -> NDArray[Any]:
+        """Which elements of a region differ."""
+        from revseq_cli.pipeline.folds import unequal
+
+        a = self.pair.a.read_task(region).read()
+        return unequal(a, self.pair.right.read_task(region).read(), self.tolerance)
+
+
+@contextlib.contextmanager
+def _open_comparison(
+    inputs: _Inputs, tolerance: Tolerance | None, resources: Resources, first: int
+) -> Iterator[_OpenComparison | None]:
+    """Compare, and keep the `first` differences; None for other shapes or data types."""
+    from revseq_cli.pipeline import passes
+    from revseq_cli.pipeline.plan import plan_pass
+    from revseq_cli.porting.diagnose import open_diagnosis
+
+    a, b, job = inputs.a, inputs.b, inputs.job
+    if job:
+        with open_diagnosis(a, job, tolerance, resources, first) as diagnosis:
+            if diagnosis:
+                yield _OpenComparison(diagnosis.pair, diagnosis.differences, tolerance, diagnosis)
+            else:
+                yield None
+    elif a.desc == b.desc:
+        pair = passes.Pair(a, b, plan_pass(a, b, resources))
+        yield _OpenComparison(pair, passes.compare("compare", pair, tolerance, first), tolerance)
+    else:
+        yield None
+
+
+def _describe_lengths(inputs: _Inputs, resources: Resources) -> Sequence[str]:
+    """The notes on the lengths of the job, if there is one."""
+    from revseq_cli.pipeline import passes
+
+    job = inputs.job
+    if job is None:
+        return ()
+    counts = passes.count_lengths(job, resources)
+    return job.describe_lengths(counts.clamped, counts.least)
+
+
+def _make_result(inputs: _Inputs, opened: _OpenComparison | None, most: int) -> Comparison:
+    """What is reported, with at most so many wrong sequences of the output of a job."""
+    from revseq_cli.report import comparison
+
+    axis = inputs.job.axis if inputs.job else None
+    if opened is None:
+        return comparison.Comparison(inputs.a, inputs.b, None, axis=axis)
+    result = comparison.Comparison(inputs.a, opened.pair.right, opened.differences, axis=axis)
+    if opened.diagnosis is None:
+        return result
+    return replace(
+        result,
+        wrong_sequences=opened.diagnosis.wrong_sequences,
+        mistakes=opened.diagnosis.mistakes,
+        sequences=_read_wrong_sequences(opened, most),
+    )
 
 
 def _write_picture(drawing: NewFile, svg: str) -> list[str]:
@@ -220,13 +277,14 @@ def _require_tensors(
 ) -> None:
     """UsageError for too few or too many tensors, and for options of a job where there is none."""
     has_job = is_job or on is not None
-    of_job = options.find_typed_option(*settings.keys() - _OF_TENSORS)
+    job_settings = settings.keys() - {*_OF_A, *_OF_TOLERANCE}
+    typed = options.find_typed_option(*job_settings)
     if is_job and on:
         problem = "--on computes A, and --job reads it from a file"
         raise UsageError(problem, _FORMS, "leave out --job")
-    if of_job and not has_job:
+    if typed and not has_job:
         hint = _ADD_JOB if len(tensors) == 3 else ""
-        raise UsageError(f"{of_job} applies only to a job", _FORMS, hint)
+        raise UsageError(f"{typed} applies only to a job", _FORMS, hint)
     names = ["A", "B"]
     least = 2
     if is_job:
@@ -246,107 +304,107 @@ def _require_tensors(
 
 def _open_tensors(
     tensors: Sequence[str], settings: dict[str, Any], resources: Resources
-) -> tuple[Source, Source]:
+) -> _Inputs:
     """A and B."""
+    from revseq_cli.pipeline import inputs
+
+    _refuse_sizes(tensors, settings)
+    opening = {name: settings[name] for name in _OF_A}
+    a, b = (options.make_request(resources, input=text, **opening) for text in tensors)
+    return _Inputs(*inputs.load_pair(a, b))
+
+
+def _compute_output(
+    provider: str, tensors: Sequence[str], settings: dict[str, Any], resources: Resources
+) -> _Inputs:
+    """The job of INPUT and LENGTHS, and as A what ONNX Runtime's provider computes for it."""
+    from revseq_cli.pipeline import suggest
+    from revseq_cli.porting import runtime
+
+    _refuse_sizes(tensors[:1], settings)
+    job = suggest.load(_make_request(tensors, settings, resources))
+    output, notes = runtime.compute(job, provider, resources.memory)
+    return _Inputs(output, job.values, job, notes)
+
+
+def _open_output(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> _Inputs:
+    """A, and the job of INPUT and LENGTHS that should give it.
+
+    If A is a raw buffer, it has the data type and shape of INPUT where no option says otherwise.
+    """
+    from revseq_cli.pipeline import inputs, suggest
+
+    name_of_a, *of_job = tensors
+    of_input = dict(settings)
+    of_a = {name: settings[name] for name in _OF_A}
+    references = _refuse_sizes([of_job[0], name_of_a], settings)
+    # --sizes is the shape of INPUT if that is a raw buffer, and else of A.
+    if references[0].is_bare:
+        of_a["sizes"] = None
+    else:
+        of_input["sizes"] = None
+    request = _make_request(of_job, of_input, resources)
+    a = options.make_request(resources, input=name_of_a, **of_a)
+    job = suggest.load(inputs.read_like(request, a))
+    return _Inputs(inputs.load_output(a, "A", like=job.values.desc), job.values, job)
+
+
+def _refuse_sizes(tensors: Sequence[str], settings: dict[str, Any]) -> Sequence[Reference]:
+    """References to the tensors; UsageError for --sizes if none of them is a raw buffer."""
     from revseq_cli.formats.references import Reference
     from revseq_cli.pipeline import inputs
 
     references = [Reference.input(text, settings["input_format"]) for text in tensors]
     inputs.refuse_sizes(references, settings["sizes"])
-    opening = {name: settings[name] for name in ("dtype", "input_format", "sizes")}
-    opening["absolute"] = resources.elsewhere
-    a, b = (options.request_of(input=text, **opening) for text in tensors)
-    return inputs.load_pair(a, b)
+    return references
 
 
-def _open_job(
-    tensors: Sequence[str], settings: dict[str, Any], on: str | None, resources: Resources
-) -> tuple[Source, Job, list[str]]:
-    """A, or what a provider computes of the job; the job of INPUT and LENGTHS; and notes.
-
-    A raw buffer without a stated shape or data type has that of INPUT.
-    """
-    from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import inputs, suggest
-
-    of_job = tensors if on else tensors[1:]
+def _make_request(of_job: Sequence[str], settings: dict[str, Any], resources: Resources) -> Request:
+    """The request for the job of INPUT, and of LENGTHS if they are given."""
     lengths = of_job[1] if len(of_job) > 1 else None
-    references = [
-        Reference.input(text, settings["input_format"]) for text in (of_job[0], tensors[0])
-    ]
-    sizes = settings.pop("sizes")
-    inputs.refuse_sizes(references, sizes)
-    # --sizes is about INPUT if that is a raw buffer, and else about A.
-    sizes_of_input = sizes if references[0].is_bare else None
-    sizes_of_a = None if references[0].is_bare else sizes
-    absolute = resources.elsewhere
-    request = options.request_of(
-        input=of_job[0], lengths=lengths, sizes=sizes_of_input, absolute=absolute, **settings
-    )
-    if on:
-        from revseq_cli.porting import runtime
-
-        job = suggest.load(request)
-        output, notes = runtime.compute(job, on, resources.memory)
-        return output, job, notes
-    reading = {name: settings[name] for name in ("dtype", "input_format")}
-    a = options.request_of(input=tensors[0], sizes=sizes_of_a, absolute=absolute, **reading)
-    job = suggest.load(inputs.read_like(request, a))
-    return inputs.load_output(a, "A", like=job.values.desc), job, []
+    return options.make_request(resources, input=of_job[0], lengths=lengths, **settings)
 
 
-def _mask_of(pair: Pair, tolerance: Tolerance | None) -> Mask:
-    """A function that reads which elements of a region differ."""
-    from revseq_cli.pipeline.folds import unequal
-
-    def read_mask(region: Region) -> NDArray[Any]:
-        a = pair.a.read_task(region).read()
-        return unequal(a, pair.right.read_task(region).read(), tolerance)
-
-    return read_mask
-
-
-def _read_wrong_sequences(
-    pair: Pair, differences: Differences, tolerance: Tolerance | None, most: int
-) -> tuple[WrongSequence, ...]:
+def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequence, ...]:
     """The first wrong sequences of the output of a job."""
     from revseq_cli.report import comparison
     from revseq_cli.report.subject import Subject
 
+    pair = opened.pair
     job = pair.job
-    if job is None or not differences.count:
+    if job is None or not opened.differences.count:
         return ()
-    tensors = (("A", pair.a), ("expected", pair.right))
-    mask = _mask_of(pair, tolerance)
-    subject = Subject("", (), tensors, job.axis, job.lengths, mask=mask, differences=differences)
+    subject = Subject(
+        title="",
+        sentences=(),
+        tensors=(("A", pair.a), ("expected", pair.right)),
+        axis=job.axis,
+        lengths=job.lengths,
+        mask=opened.read_mask,
+        differences=opened.differences,
+    )
     return tuple(comparison.read_wrong_sequences(subject, most))
 
 
-def _draw_picture(
-    pair: Pair,
-    differences: Differences,
-    tolerance: Tolerance | None,
-    diagnosis: Diagnosis | None,
-) -> str:
+def _draw_picture(opened: _OpenComparison) -> str:
     """Both tensors, with what differs marked, and what explains it."""
     from revseq_cli.pipeline import passes
     from revseq_cli.report import picture
 
-    mask = _mask_of(pair, tolerance)
+    pair = opened.pair
     job = pair.job
-    name = "expected" if job else "B"
-    tensors = (("A", pair.a), (name, pair.right))
     if job is None:
         # The report may show fewer differences than the picture, or none.
-        differences = passes.compare("draw", pair, tolerance, _MOST_DRAWN)
-        return picture.of_difference(tensors, differences, mask)
-    causes = [mistake.text for mistake in diagnosis.mistakes] if diagnosis else []
+        differences = passes.compare("draw", pair, opened.tolerance, _MOST_DRAWN)
+        tensors = (("A", pair.a), ("B", pair.right))
+        return picture.of_difference(tensors, differences, opened.read_mask)
+    mistakes = opened.diagnosis.mistakes if opened.diagnosis else ()
     return picture.of_difference(
-        tensors,
-        differences,
-        mask,
+        (("A", pair.a), ("expected", pair.right)),
+        opened.differences,
+        opened.read_mask,
         axis=job.axis,
         lengths=job.lengths,
         batch_axis=job.batch_axis,
-        causes=tuple(causes),
+        causes=tuple(mistake.text for mistake in mistakes),
     )

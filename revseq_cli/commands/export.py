@@ -58,7 +58,7 @@ def command(
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
-        job = suggest.load(options.request_of(override=True, level=level, **job_options))
+        job = suggest.load(options.make_request(override=True, level=level, **job_options))
     except RevseqError as e:
         if "--feature-level none" in e.hint:
             e.hint = "no feature level of DirectML runs such a job"

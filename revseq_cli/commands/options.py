@@ -119,12 +119,12 @@ _ARGUMENTS = (
 
 
 def job_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the options of a job, for `request_of`."""
+    """A decorator that adds the options of a job, for `make_request`."""
     return _add(_JOB_SETTINGS, function)
 
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds INPUT, LENGTHS and the options of a job, for `request_of`."""
+    """A decorator that adds INPUT, LENGTHS and the options of a job, for `make_request`."""
     return _add((*_ARGUMENTS, *_JOB_SETTINGS), function)
 
 
@@ -211,16 +211,21 @@ def find_typed_option(*names: str) -> str:
     return ""
 
 
-def request_of(**fields: Any) -> Request:
-    """The job options as a request: its fields by their names, but for INPUT."""
+def make_request(resources: Resources | None = None, **parameters: Any) -> Request:
+    """The request that the parameters of a command state, named as Click has them."""
     from revseq_cli.pipeline.request import Request
 
     context = click.get_current_context(silent=True)
-    typed: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()  # the command line, which hints repeat; a job of a batch has none
     if context and context.info_name != "batch":
         typed = tuple(sys.argv[1:])
-    output_format = fields.pop("format_name", None)
-    return Request(values=fields.pop("input"), output_format=output_format, typed=typed, **fields)
+    return Request(
+        values=parameters.pop("input"),
+        output_format=parameters.pop("format_name", None),
+        absolute=resources is not None and resources.elsewhere,
+        typed=typed,
+        **parameters,
+    )
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:

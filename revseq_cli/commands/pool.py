@@ -318,7 +318,7 @@ def _write_output(
         settings["cores"] = 1
         settings["memory"] = max(1, settings["memory"] // sharing)
     resources = options.take_resources(settings)
-    request = options.request_of(absolute=resources.elsewhere, **settings)
+    request = options.make_request(resources, **settings)
     request = run.keep_digits(request, output)
     job = suggest.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)

@@ -105,9 +105,7 @@ def command(
     from revseq_cli.pipeline import suggest
     from revseq_cli.pipeline.plan import plan_reversal
 
-    request = options.request_of(
-        format_name=format_name, absolute=resources.elsewhere, **job_options
-    )
+    request = options.make_request(resources, format_name=format_name, **job_options)
     row = table.TEXT
     if path is None and not dry_run:
         row = choose_printed_format(format_name, "to write a file, add -o {}")

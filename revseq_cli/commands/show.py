@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source, TextTypes
     from revseq_cli.formats.listings import Contents
     from revseq_cli.formats.references import Reference
-    from revseq_cli.report.objects import StatisticsRecord, StoredRecord
+    from revseq_cli.report.objects import ShowRecord, StatisticsRecord, StoredRecord
 
 
 @make_command(
@@ -73,32 +73,24 @@ def command(
     If some of several TENSORs cannot be read, the command shows the others, and the exit status is
     1. It is 2 if none can be read, or if --stats finds the only file damaged.
     """
-    from revseq_cli.formats.contract import TextTypes
-    from revseq_cli.formats.listings import Contents
-    from revseq_cli.report import objects  # --help must not load NumPy
+    from revseq_cli.formats.contract import TextTypes  # --help must not load NumPy
 
     types = TextTypes(dtype, DataType.FLOAT32, sizes=sizes)
-    shown: list[_Shown] = []
+    shown: list[_Part] = []
     errors: dict[str, RevseqError] = {}
     for name in tensors:
-        damaged: dict[str, RevseqError] = {}
         text = ""
         try:
-            parts = list(
-                _open_parts(name, input_format, types, damaged, headers=names, stats=stats)
-            )
-            if names and not console.as_json:
-                text = "\n".join(_list_names(parts))
-            elif not console.as_json:
-                text = "\n\n".join(_write_text(part, console) for part in parts)
+            parts, damaged = _open_parts(name, input_format, types, names=names, stats=stats)
+            if not console.as_json:
+                text = _write_text(parts, console, names=names)
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
             parts = []
             damaged = {name: e.about(name)}
         if text:
-            is_apart = bool(shown) and not names
-            if is_apart:
+            if shown and not names:
                 click.echo()
             click.echo(text)
         for error in damaged.values():
@@ -107,20 +99,12 @@ def command(
         errors |= damaged
     status = _choose_status(tensors, shown, errors)
     if console.as_json:
-        described = [tensor for part in shown for tensor in part.tensors]
-        files = [part.content for part in shown if isinstance(part.content, Contents)]
-        others = [
-            objects.OtherRecord(file.name_of(item), item.what, item.attributes)
-            for file in files
-            for item in file.items
-            if not item.desc
-        ]
-        console.report(objects.ShowRecord(described, others), status, errors.values())
+        console.report(_make_report(shown), status, errors.values())
     return status
 
 
 def _choose_status(
-    names: Sequence[str], shown: Sequence[_Shown], errors: Mapping[str, RevseqError]
+    names: Sequence[str], shown: Sequence[_Part], errors: Mapping[str, RevseqError]
 ) -> int:
     """The exit status: 1 if some of several tensors cannot be read, 2 if none can."""
     if not errors:
@@ -130,14 +114,21 @@ def _choose_status(
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A tensor that is open, or what a file holds; and the records of its tensors."""
+class _Part:
+    """A tensor that is open, or the list of what a file holds; and the records of its tensors."""
 
     content: Source | Contents
     tensors: Sequence[StoredRecord]
 
 
-def _list_names(parts: Sequence[_Shown]) -> Iterator[str]:
+def _write_text(parts: Sequence[_Part], console: Console, *, names: bool) -> str:
+    """What the terminal shows: the names of the tensors, or a description of each part."""
+    if names:
+        return "\n".join(_list_names(parts))
+    return "\n\n".join(_describe_part(part, console) for part in parts)
+
+
+def _list_names(parts: Sequence[_Part]) -> Iterator[str]:
     """The names of all tensors; on a terminal, or in several lines, without control characters."""
     is_terminal = sys.stdout.isatty()
     for part in parts:
@@ -146,36 +137,49 @@ def _list_names(parts: Sequence[_Shown]) -> Iterator[str]:
             yield printable(tensor.name) if is_terminal or has_lines else tensor.name
 
 
-def _write_text(shown: _Shown, console: Console) -> str:
-    """What the terminal shows of a tensor or a file."""
+def _describe_part(part: _Part, console: Console) -> str:
     from revseq_cli.formats.listings import Contents
     from revseq_cli.report import contents, terminal
 
-    if isinstance(shown.content, Contents):
-        return contents.file_text(shown.content, terminal.width_of(sys.stdout))
-    [record] = shown.tensors
+    width = terminal.width_of(sys.stdout)
+    if isinstance(part.content, Contents):
+        return contents.file_text(part.content, width)
+    [record] = part.tensors
     return contents.tensor_text(
-        shown.content,
+        part.content,
         record.attribute_values or {},
         record.statistics,
         preview=not console.quiet,
-        width=terminal.width_of(sys.stdout),
+        width=width,
     )
 
 
-def _open_parts(
-    name: str,
-    input_format: str | None,
-    types: TextTypes,
-    damaged: dict[str, RevseqError],
-    *,
-    headers: bool,
-    stats: bool,
-) -> Iterator[_Shown]:
-    """What has that name: a tensor, those of an example, or what a file, a group or a model holds.
+def _make_report(shown: Sequence[_Part]) -> ShowRecord:
+    """What --json has of all tensors, and of what else is in their files."""
+    from revseq_cli.formats.listings import Contents
+    from revseq_cli.report import objects
 
-    With `headers`, a file of one tensor is shown as its contents, too; with `stats`, each tensor of
-    a file by itself. If some of several cannot be read, their errors go into `damaged`.
+    tensors: list[StoredRecord] = []
+    others: list[objects.OtherRecord] = []
+    for part in shown:
+        tensors += part.tensors
+        if not isinstance(part.content, Contents):
+            continue
+        for item in part.content.items:
+            if not item.desc:
+                name = part.content.name_of(item)
+                others.append(objects.OtherRecord(name, item.what, item.attributes))
+    return objects.ShowRecord(tensors, others)
+
+
+def _open_parts(
+    name: str, input_format: str | None, types: TextTypes, *, names: bool, stats: bool
+) -> tuple[list[_Part], dict[str, RevseqError]]:
+    """What has that name, and the errors of its tensors that are damaged, by their names.
+
+    It is a tensor, the tensors of an example, or the list of a file, a group or a model. A file of
+    one tensor is shown as this tensor, or with `names` as a list. With `stats`, each tensor of a
+    file is opened.
     """
     from revseq_cli.formats import references
     from revseq_cli.formats.listings import parse_node_number
@@ -183,36 +187,53 @@ def _open_parts(
 
     reference = references.Reference.input(name, input_format, override=True)
     if reference.is_onnx_model and not reference.format:
-        yield _Shown(_list_nodes(reference), ())
-        return
+        return [_Part(_list_nodes(reference), ())], {}
     example = None
     if parse_node_number(reference.key) is not None:
         example = inputs.find_example(reference)
     if example:
-        for role in example.example.tensors:
-            yield _describe_tensor(example.tensor(role, types), f"{name}::{role}", stats=stats)
-        return
+        parts = [
+            _describe_tensor(example.tensor(role, types), f"{name}::{role}", stats=stats)
+            for role in example.example.tensors
+        ]
+        return parts, {}
     contents = references.contents(reference, types)
     if contents and not stats:
-        has_list = headers or contents.only is None
-        if has_list:
-            yield _Shown(contents, list(_describe_items(contents)))
-            return
+        is_list = names or contents.only is None
+        if is_list:
+            return [_Part(contents, list(_describe_items(contents)))], {}
     inputs.refuse_sizes([reference], types.sizes)
-    keys = [reference.key]
     if contents and stats:
-        keys = [item.key for item in contents.items if item.desc or item.is_damaged]
+        return _open_all(reference, name, contents, types)
+    return [_open_tensor(reference, name, types, stats=stats)], {}
+
+
+def _open_all(
+    reference: Reference, name: str, contents: Contents, types: TextTypes
+) -> tuple[list[_Part], dict[str, RevseqError]]:
+    """Each tensor of a file with its statistics; the errors of those that are damaged."""
+    keys = [item.key for item in contents.items if item.desc or item.is_damaged]
+    parts: list[_Part] = []
+    damaged: dict[str, RevseqError] = {}
     for key in keys:
+        one = replace(reference, key=key)
         try:
-            source = references.open_source(replace(reference, key=key), types)
-            shown_name = source.name if source.key else name
-            yield _describe_tensor(source, shown_name, stats=stats)
+            parts.append(_open_tensor(one, name, types, stats=True))
         except RevseqError as e:
             if len(keys) == 1:
                 raise
             if not isinstance(e, NoTensorError):
                 where = f"{reference.path}::{key}"
                 damaged[where] = e.about(where)
+    return parts, damaged
+
+
+def _open_tensor(reference: Reference, name: str, types: TextTypes, *, stats: bool) -> _Part:
+    """A tensor, under its own name if it has one in its file, and else under this one."""
+    from revseq_cli.formats.references import open_source
+
+    source = open_source(reference, types)
+    return _describe_tensor(source, source.name if source.key else name, stats=stats)
 
 
 def _list_nodes(reference: Reference) -> Contents:
@@ -248,7 +269,7 @@ def _describe_items(contents: Contents) -> Iterator[StoredRecord]:
             )
 
 
-def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Shown:
+def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Part:
     """A tensor with its attributes, and with `stats` its statistics."""
     from revseq_cli.report import objects
 
@@ -267,7 +288,7 @@ def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Shown:
         storage=_as_keys(source.storage.details),
         statistics=statistics,
     )
-    return _Shown(source, [record])
+    return _Part(source, [record])
 
 
 def _as_keys(details: Mapping[str, str]) -> dict[str, str]:
