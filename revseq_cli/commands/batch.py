@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ from revseq_cli.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from revseq_cli.commands.manifest import Entry, Jobs
+    from revseq_cli.commands.entries import Entry, Jobs
     from revseq_cli.report.outcomes import Outcome
 
 # Options of `run` that are no columns of a manifest: those for what it prints, and one that may be
@@ -124,8 +123,7 @@ def command(
     the others still run, and the exit status is 1. With --json, the command prints an object for
     each job.
     """
-    from revseq_cli.commands.pool import Pool  # --help must not load NumPy
-    from revseq_cli.report import terminal
+    from revseq_cli.report import terminal  # --help must not load NumPy
     from revseq_cli.report.outcomes import summarize
 
     jobs = _read_jobs(manifest, pattern, {"lengths": lengths, "output": output}, defaults)
@@ -137,38 +135,56 @@ def command(
         return 0
     start = time.monotonic()
     outcomes: list[Outcome] = []
-    with signals.defer():
-        entries = jobs.entries
-        skipped: list[Outcome] = []
-        files.learn_states(
-            [path for entry in entries for path in (*entry.inputs.values(), entry.output)]
-        )
-        if resume:
-            entries, skipped = _skip_complete(entries)
-        pool = Pool(entries, defaults["cores"], plans=dry_run, shows_errors=console.verbose > 1)
-        with (
-            files.bring_common_near(_list_common_lengths(entries)),
-            signals.begin_stage("batch", len(entries), "jobs") as advance,
-            contextlib.closing(pool.run()) as results,
-        ):
-            try:
-                for outcome in itertools.chain(skipped, results):
-                    outcomes.append(outcome)
-                    if isinstance(outcome.error, FileThereError):
-                        outcome.error.hint = _RERUN_HINT
-                    _print_outcome(outcome, jobs, console)
-                    if not outcome.skipped:
-                        advance(1)
-            finally:
-                in_order = sorted(outcomes, key=lambda outcome: outcome.line)
-                _print_notes_and_errors(in_order, jobs, console)
+    running = _run_jobs(
+        jobs.entries,
+        defaults["cores"],
+        resume=resume,
+        plans=dry_run,
+        shows_errors=console.verbose > 1,
+    )
+    with signals.defer(), contextlib.closing(running):
+        try:
+            for outcome in running:
+                outcomes.append(outcome)
+                _print_outcome(outcome, jobs, console)
+        finally:
+            outcomes.sort(key=lambda outcome: outcome.line)
+            _print_notes(outcomes, jobs, console)
+            _print_errors(outcomes, jobs, console)
+    has_failed = any(outcome.error for outcome in outcomes)
     if not console.as_json and not console.quiet:
         seconds = None if dry_run else time.monotonic() - start
-        has_failed = any(outcome.error for outcome in outcomes)
         style = terminal.RED if has_failed else terminal.GREEN
         summary = console.paint(summarize(outcomes, len(jobs.entries), seconds), style)
         click.echo(summary, color=console.in_color)
-    return int(any(outcome.error for outcome in outcomes))
+    return 1 if has_failed else 0
+
+
+def _run_jobs(
+    entries: Sequence[Entry], cores: int | None, *, resume: bool, plans: bool, shows_errors: bool
+) -> Generator[Outcome, None, None]:
+    """The outcomes of the jobs, as they end; with `resume`, first of those that are done."""
+    from revseq_cli.commands.pool import Pool
+
+    files.learn_states(
+        [path for entry in entries for path in (*entry.inputs.values(), entry.output)]
+    )
+    to_do = [*entries]
+    skipped: list[Outcome] = []
+    if resume:
+        to_do, skipped = _skip_complete(entries)
+    pool = Pool(to_do, cores, plans=plans, shows_errors=shows_errors)
+    with (
+        files.bring_common_near(_list_common_lengths(to_do)),
+        signals.begin_stage("batch", len(to_do), "jobs") as advance,
+        contextlib.closing(pool.run()) as outcomes,
+    ):
+        yield from skipped
+        for outcome in outcomes:
+            if isinstance(outcome.error, FileThereError):
+                outcome.error.set_hint(_RERUN_HINT)
+            yield outcome
+            advance(1)
 
 
 def _list_common_lengths(entries: Iterable[Entry]) -> list[str]:
@@ -192,43 +208,58 @@ def _skip_complete(entries: Iterable[Entry]) -> tuple[list[Entry], list[Outcome]
 
 
 def _read_jobs(
-    path: str | None, pattern: str | None, templates: dict[str, Any], defaults: dict[str, Any]
+    path: str | None,
+    pattern: str | None,
+    names: dict[str, str | None],
+    defaults: dict[str, Any],
 ) -> Jobs | None:
     """The jobs; None where no file matches or is named.
 
-    UsageError if both MANIFEST and --each are there, or neither.
+    `names` has --lengths and -o, by their columns. UsageError if both MANIFEST and --each are
+    there, or neither.
     """
-    from revseq_cli.commands import manifest  # --help must not load NumPy
+    from revseq_cli.commands import manifest, templates  # --help must not load NumPy
 
     if path is None and pattern is None:
-        hint = f"for a job for each file, add --each {manifest.PATTERN} -o {manifest.OUTPUT}"
+        hint = f"for a job for each file, add --each {templates.PATTERN} -o {templates.OUTPUT}"
         raise UsageError("no manifest is given", "one MANIFEST, or --each", hint)
     if path is not None and pattern is not None:
         reason = "so that the shell does not expand the pattern, quote it"
-        hint = f"{reason}: --each {manifest.PATTERN}"
+        hint = f"{reason}: --each {templates.PATTERN}"
         raise UsageError("--each and MANIFEST are two ways to name jobs", "one of them", hint)
     if path is not None:
-        if re.search(r"[*?]", path) and not files.exists(path):
-            hint = f"to run a job for each file that matches, type --each {platform.quote(path)}"
-            raise MissingFileError("no such file", hint=hint, where=path)
-        if not any(templates.values()):
+        _refuse_pattern(path)
+        if not any(names.values()):
             return manifest.read(path, _COLUMNS, defaults)
-        if path.lower().endswith((".csv", ".json", ".jsonl")):
-            problem = "-o and --lengths are for --each, and for a list of names"
-            names = {"output": "-o", "lengths": "--lengths"}
-            typed = [names[column] for column, template in templates.items() if template]
-            hint = f"leave out {' and '.join(typed)}"
-            raise UsageError(problem, "columns of the manifest", hint, path)
-    if not templates["output"]:
-        hint = f"to name them after the inputs, add -o {manifest.OUTPUT}"
+        _require_list(path, names)
+    if not names["output"]:
+        hint = f"to name them after the inputs, add -o {templates.OUTPUT}"
         raise UsageError("the jobs have no output", "a name for each", hint)
     if path is not None:
-        paths = manifest.read_names(path)
+        inputs = templates.read_names(path)
     else:
-        paths = manifest.list_inputs(pattern or "")
-    if not paths:
+        inputs = templates.list_inputs(pattern or "")
+    if not inputs:
         return None
-    return manifest.make_jobs(paths, pattern or "", templates, _COLUMNS, defaults)
+    return templates.make_jobs(inputs, pattern or "", names, _COLUMNS, defaults)
+
+
+def _refuse_pattern(path: str) -> None:
+    """MissingFileError for a MANIFEST that is a pattern, and no file."""
+    if re.search(r"[*?]", path) and not files.exists(path):
+        hint = f"to run a job for each file that matches, type --each {platform.quote(path)}"
+        raise MissingFileError("no such file", hint=hint, where=path)
+
+
+def _require_list(path: str, names: dict[str, str | None]) -> None:
+    """UsageError for -o or --lengths with a manifest, whose columns have these names."""
+    if not path.lower().endswith((".csv", ".json", ".jsonl")):
+        return
+    problem = "-o and --lengths are for --each, and for a list of names"
+    options_of_columns = {"output": "-o", "lengths": "--lengths"}
+    typed = [options_of_columns[column] for column, name in names.items() if name]
+    hint = f"leave out {' and '.join(typed)}"
+    raise UsageError(problem, "columns of the manifest", hint, path)
 
 
 def _is_up_to_date(entry: Entry) -> bool:
@@ -279,26 +310,35 @@ def _print_outcome(outcome: Outcome, jobs: Jobs, console: Console) -> None:
     console.detail(f"{jobs.name_jobs([outcome.line])}: {verb} {outcome.output}")
 
 
-def _print_notes_and_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
-    """Print the notes, and then the errors; those that are alike once, with the lines of all."""
+def _print_notes(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
+    """Print the notes; those on one subject once, with the lines of all jobs that have it."""
     from revseq_cli.formats.leftovers import subject_of
-    from revseq_cli.report.terminal import combine, reason
 
     notes: dict[str, str] = {}
-    lines_of_notes: dict[str, list[int]] = defaultdict(list)
-    errors: dict[Hashable, dict[int, RevseqError]] = defaultdict(dict)
+    lines: dict[str, list[int]] = defaultdict(list)
     for outcome in outcomes:
         for note in outcome.notes:
             subject = subject_of(note)
             notes.setdefault(subject, note)
-            lines_of_notes[subject].append(outcome.line)
-        error = outcome.error
-        if isinstance(error, DiskFullError):
-            errors[DiskFullError][outcome.line] = error
-        elif error:
-            errors[reason(error)][outcome.line] = error
+            lines[subject].append(outcome.line)
     for subject, note in notes.items():
-        console.note(f"{jobs.name_jobs(lines_of_notes[subject])}: {note}")
-    for alike in errors.values():
-        for part in combine([*alike.values()]):
-            print_error(part, console.color, jobs.name_jobs([*alike]))
+        console.note(f"{jobs.name_jobs(lines[subject])}: {note}")
+
+
+def _print_errors(outcomes: Iterable[Outcome], jobs: Jobs, console: Console) -> None:
+    """Print the errors; those with one reason once, with the lines of all jobs that have it."""
+    from revseq_cli.report.terminal import combine, reason
+
+    errors: dict[Hashable, list[RevseqError]] = defaultdict(list)
+    lines: dict[Hashable, list[int]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.error is None:
+            continue
+        cause: Hashable = reason(outcome.error)
+        if isinstance(outcome.error, DiskFullError):
+            cause = DiskFullError  # whichever files are on that disk
+        errors[cause].append(outcome.error)
+        lines[cause].append(outcome.line)
+    for cause, alike in errors.items():
+        for error in combine(alike):  # several if each of them has several parts
+            print_error(error, console.color, jobs.name_jobs(lines[cause]))

@@ -18,13 +18,12 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import cast
 
 from revseq_cli import files
 from revseq_cli.commands import options, run
-from revseq_cli.commands.manifest import Entry
+from revseq_cli.commands.entries import Entry
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import EngineError, put_into_words
+from revseq_cli.core.errors import EngineError, RevseqError, put_into_words
 from revseq_cli.files import new
 from revseq_cli.files.local import UnnamedFile
 from revseq_cli.files.new import FileGroup, NewFile
@@ -33,14 +32,19 @@ from revseq_cli.pipeline import executors, passes, suggest
 from revseq_cli.pipeline.plan import plan_reversal
 from revseq_cli.report.outcomes import Outcome
 
-_JOB_WORKERS = 8  # at least, also with fewer cores: workers wait for the disk most of the time
-_JOBS_OF_A_WORKER = 32  # that make another worker worth its start,
-_WORTH_A_WORKER = 1 << 26  # as so many bytes of inputs do
-_SMALL_IN_FILES = 1 << 25  # bytes of the tensors of a small job, in files
-_SMALL_HELD = 1 << 20  # the same, held in memory
-_LONGEST_CLEANUP = 1.0  # seconds: processes of a job end just after the worker that started them
-_GROUP_JOBS = 64  # at most, whose outputs are flushed together,
-_GROUP_BYTES = 1 << 25  # with so many bytes of inputs
+# Workers wait for the disk most of the time, so that so many are of use also on fewer cores.
+_JOB_WORKERS = 8
+# So many jobs, or so many bytes of inputs, are worth the start of another worker.
+_JOBS_OF_A_WORKER = 32
+_BYTES_OF_A_WORKER = 1 << 26
+# A job is small if its inputs have at most so many bytes; fewer if memory holds them whole.
+_SMALL_IN_FILES = 1 << 25
+_SMALL_HELD = 1 << 20
+# The outputs of a group of jobs are flushed together. It has at most so many jobs and bytes.
+_GROUP_JOBS = 64
+_GROUP_BYTES = 1 << 25
+# Seconds: the processes that a worker has started may live a little longer than the worker.
+_LONGEST_CLEANUP = 1.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,12 @@ class _Journal:
 
 
 class Pool:
-    """Runs jobs, by their indices, in worker processes."""
+    """Runs jobs, which it knows by their indices, in worker processes.
+
+    A job waits in `_alone` or in `_small`, and is `_under_way` from its start to its outcome. A
+    small job whose worker dies, or whose part of the memory is not enough, goes to `_alone`. If its
+    worker dies again there, it has failed.
+    """
 
     def __init__(
         self, entries: list[Entry], cores: int | None, *, plans: bool, shows_errors: bool
@@ -99,42 +108,47 @@ class Pool:
             queue.append(job)
         self._workers = self._choose_workers(cores or max(platform.cores(), _JOB_WORKERS))
         self._under_way: set[int] = set()
-        self._died: set[int] = set()  # jobs whose worker died; they run again
+        self._repeated: set[int] = set()  # jobs whose worker died once
 
     def _choose_workers(self, most: int) -> int:
         """The number of workers that are worth their start for the small jobs."""
-        worth = len(self._small) / _JOBS_OF_A_WORKER
-        worth += sum(self._entries[job].bytes for job in self._small) / _WORTH_A_WORKER
-        worth += sum(_is_far(self._entries[job]) for job in self._small)
-        return max(1, min(most, len(self._small), int(worth)))
+        entries = [self._entries[job] for job in self._small]
+        worth = len(entries) / _JOBS_OF_A_WORKER
+        worth += sum(entry.bytes for entry in entries) / _BYTES_OF_A_WORKER
+        worth += sum(map(_is_far, entries))
+        return max(1, min(most, len(entries), int(worth)))
 
     def run(self) -> Generator[Outcome, None, None]:
         """The outcomes of the jobs, as they end; closing this undoes what is under way."""
         while self._alone or self._small:
-            is_alone = bool(self._alone)
-            try:
-                yield from self._run_alone() if is_alone else self._run_small()
-            except executors.DiedError:
-                yield from self._read_journal()
-                if is_alone:
-                    for job in self._under_way:
-                        self._remove_output_of(job)
-                        yield self._describe_death(job)
-                else:
-                    self._died |= self._under_way
-                    self._alone += sorted(self._under_way)
-                self._under_way.clear()
+            if self._alone:
+                yield from self._run_alone()
+            else:
+                yield from self._run_small()
 
     def _run_alone(self) -> Iterator[Outcome]:
         """Run one job after another, each with the whole machine."""
         groups = ([self._alone.popleft()] for _ in range(len(self._alone)))
-        return self._run_groups(groups, workers=1, sharing=0, ahead=1)
+        try:
+            yield from self._run_groups(groups, workers=1, sharing=0, ahead=1)
+        except executors.DiedError:
+            yield from self._read_journal()
+            for job in self._under_way:
+                self._remove_partial_store(job)
+                yield self._describe_death(job)
+            self._under_way.clear()
 
     def _run_small(self) -> Iterator[Outcome]:
         """Run jobs side by side, which share the memory."""
-        return self._run_groups(
-            self._cut_groups(), workers=self._workers, sharing=self._workers, ahead=2
-        )
+        workers = self._workers
+        groups = self._cut_groups()
+        try:
+            yield from self._run_groups(groups, workers=workers, sharing=workers, ahead=2)
+        except executors.DiedError:
+            yield from self._read_journal()
+            self._repeated |= self._under_way
+            self._alone.extend(sorted(self._under_way))
+            self._under_way.clear()
 
     def _cut_groups(self) -> Iterator[list[int]]:
         """The small jobs in groups, whose outputs are flushed together.
@@ -158,26 +172,28 @@ class Pool:
     def _run_groups(
         self, groups: Iterable[list[int]], *, workers: int, sharing: int, ahead: int
     ) -> Iterator[Outcome]:
-        """The outcomes of groups of jobs; DiedError if a worker died: its jobs are `_under_way`."""
+        """The outcomes of groups of jobs; DiedError if a worker died: its jobs are `_under_way`.
+
+        `sharing` is the number of workers that share the memory, or 0 for jobs that have all of it.
+        """
         executor = executors.Workers(workers)
         try:
             tasks = (self._begin(group, sharing) for group in groups)
             for results in executors.run_batches(tasks, executor, ahead=ahead):
                 for job, outcome in results:
                     self._under_way.remove(job)
-                    if outcome and outcome.error and job in self._died:
-                        self._remove_output_of(job)
-                    if outcome:
-                        yield outcome
-                    else:
-                        self._alone.append(job)
+                    if sharing and isinstance(outcome.error, EngineError):
+                        self._alone.append(job)  # its part of the memory was not enough
+                        continue
+                    if outcome.error and job in self._repeated:
+                        self._remove_partial_store(job)
+                    yield outcome
         finally:
             executor.close()
             self._remove_temporary_files()
 
-    def _begin(
-        self, group: list[int], sharing: int
-    ) -> Callable[[], list[tuple[int, Outcome | None]]]:
+    def _begin(self, group: list[int], sharing: int) -> Callable[[], list[tuple[int, Outcome]]]:
+        """What a worker calls to run these jobs, which are under way from now on."""
         self._under_way.update(group)
         jobs = [(job, self._entries[job]) for job in group]
         return functools.partial(_run_group, jobs, self._setup, sharing)
@@ -193,16 +209,13 @@ class Pool:
                     self._under_way.remove(finished.job)
                     yield finished.outcome
 
-    def _remove_output_of(self, job: int) -> None:
+    def _remove_partial_store(self, job: int) -> None:
         """Remove what workers that died have left of a Zarr store at an address."""
         files.remove_partial_store(self._entries[job].output, self._setup.mark)
 
     def _describe_death(self, job: int) -> Outcome:
-        entry = self._entries[job]
         expected = "files that the library can read, and enough memory"
-        return Outcome(
-            entry.line, entry.options["output"], EngineError("its process died", expected)
-        )
+        return _make_failure(self._entries[job], EngineError("its process died", expected))
 
     def _remove_temporary_files(self) -> None:
         """Remove what killed workers have left of the jobs that were under way."""
@@ -242,40 +255,58 @@ def _is_large(entry: Entry) -> bool:
     return entry.bytes > most
 
 
+def _make_failure(entry: Entry, error: RevseqError) -> Outcome:
+    """The outcome of a job that has no output for this reason."""
+    return Outcome(entry.line, entry.options["output"], error)
+
+
 # In the workers
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A job that has run, and the file of its output, if there is one, which has no name yet."""
+
+    job: int
+    entry: Entry
+    outcome: Outcome
+    file: NewFile | None
 
 
 def _run_group(
     jobs: list[tuple[int, Entry]], setup: _Setup, sharing: int
-) -> list[tuple[int, Outcome | None]]:
+) -> list[tuple[int, Outcome]]:
     """Run jobs one after another, and name their outputs together at the end.
 
-    The outcome is None for a job whose part of the memory is not enough. `sharing` is the number of
-    workers that share the memory, or 0 for a job that has all of it.
+    `sharing` is as in `Pool._run_groups`.
     """
     new.mark_temporary_files(setup.mark)
-    outcomes: dict[int, Outcome | None] = {}
-    written: dict[NewFile, int] = {}
+    results: list[_Result] = []
     with signals.defer():
-        with new.FileGroup() as group:
+        with FileGroup() as group:
             for job, entry in jobs:
-                outcomes[job], file = _run_job(entry, setup, sharing, group)
-                if file:
-                    written[file] = job
+                outcome, file = _run_job(entry, setup, sharing, group)
+                results.append(_Result(job, entry, outcome, file))
+            flushed = group.flush()
             finished = [
-                _Finished(written[file], file.identify(), cast("Outcome", outcomes[written[file]]))
-                for file in group.flush()
+                _Finished(result.job, result.file.identify(), result.outcome)
+                for result in results
+                if result.file and result.file in flushed
             ]
             _write_journal(setup.journal, finished)
             group.take_names()
         files.close()
-    for file, error in group.errors.items():
-        entry = dict(jobs)[written[file]]
-        outcomes[written[file]] = Outcome(entry.line, entry.options["output"], error)
-    for file, note in group.notes.items():
-        outcome = cast("Outcome", outcomes[written[file]])
-        outcomes[written[file]] = replace(outcome, notes=(*outcome.notes, note))
-    return list(outcomes.items())
+    return [(result.job, _complete_outcome(result, group)) for result in results]
+
+
+def _complete_outcome(result: _Result, group: FileGroup) -> Outcome:
+    """The outcome of a job, whose file could or could not be flushed and named with its group."""
+    outcome = result.outcome
+    if result.file in group.errors:
+        outcome = _make_failure(result.entry, group.errors[result.file])
+    if result.file in group.notes:
+        outcome = replace(outcome, notes=(*outcome.notes, group.notes[result.file]))
+    return outcome
 
 
 def _write_journal(journal: str, finished: list[_Finished]) -> None:
@@ -288,44 +319,39 @@ def _write_journal(journal: str, finished: list[_Finished]) -> None:
 
 def _run_job(
     entry: Entry, setup: _Setup, sharing: int, group: FileGroup
-) -> tuple[Outcome | None, NewFile | None]:
-    """Run a job into a file of the group: its outcome, and that file.
-
-    Both are None as in `_run_group`.
-    """
+) -> tuple[Outcome, NewFile | None]:
+    """Run a job into a file of the group: its outcome, and that file if it is written."""
     try:
         return _write_output(entry, setup, sharing, group)
-    except Exception as e:  # noqa: BLE001 - any error ends this job alone
+    except Exception as e:  # noqa: BLE001 - any error ends only this job
         signals.check()  # a signal may have caused it
         if setup.shows_errors:
             traceback.print_exception(e)
-        if isinstance(e, EngineError) and sharing:
-            return None, None
-        output = entry.options["output"]
-        return Outcome(entry.line, output, put_into_words(e, output)), None
+        return _make_failure(entry, put_into_words(e, entry.options["output"])), None
 
 
 def _write_output(
     entry: Entry, setup: _Setup, sharing: int, group: FileGroup
 ) -> tuple[Outcome, NewFile | None]:
+    """As `_run_job`, but an error is raised."""
     files.forget_folders()
-    settings = dict(entry.options)
-    output = settings.pop("output")
-    overwrite = settings.pop("overwrite")
-    verify = settings.pop("verify")
-    only = settings.pop("only")
+    parameters = dict(entry.options)
+    output = parameters.pop("output")
+    overwrite = parameters.pop("overwrite")
+    verify = parameters.pop("verify")
+    only = parameters.pop("only")
     if sharing:
-        settings["cores"] = 1
-        settings["memory"] = max(1, settings["memory"] // sharing)
-    resources = options.take_resources(settings)
-    request = options.make_request(resources, **settings)
-    request = run.keep_digits(request, output)
+        parameters["cores"] = 1
+        parameters["memory"] = max(1, parameters["memory"] // sharing)
+    resources = options.take_resources(parameters)
+    request = run.keep_digits(options.make_request(resources, **parameters), output)
     job = suggest.load(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
+    planned = replace(outcome, planned=True)
     if not files.has_folder(entry.output):
-        if setup.plans:
+        if setup.plans:  # nothing is written, not even the folder that a sink needs
             plan_reversal(job, resources)
-            return replace(outcome, planned=True), None
+            return planned, None
         files.make_folder(entry.output)
     sink = run.new_sink(
         job,
@@ -338,7 +364,7 @@ def _write_output(
     )
     plan = plan_reversal(job, resources, sink)
     if setup.plans:
-        return replace(outcome, planned=True), None
+        return planned, None
     with group.create(sink.file), sink:
         clamped = passes.write(job, sink, plan, verified=verify)
     return replace(outcome, notes=tuple(sink.notes), clamped=clamped), sink.file

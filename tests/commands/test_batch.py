@@ -17,7 +17,7 @@ from conftest import COMMAND
 from needs import existing_signals
 from processes import members, until
 
-from revseq_cli.commands import manifest, run
+from revseq_cli.commands import run, templates
 from revseq_cli.core import platform
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -276,9 +276,9 @@ def test_what_a_batch_writes_or_takes_lengths_from_is_no_input(revseq, folders):
     ],
 )  # fmt: skip
 def test_what_the_wildcards_matched(pattern, path, match):
-    assert manifest.find_placeholders(path, pattern)["match"] == match
+    assert templates.find_placeholders(path, pattern)["match"] == match
     for name, stem, suffix in (("x.NPY.GZ", "x", ".NPY.GZ"), ("a.b.h5.zst", "a.b", ".h5.zst")):
-        values = manifest.find_placeholders(name, pattern)
+        values = templates.find_placeholders(name, pattern)
         assert (values["stem"], values["suffix"], values["name"]) == (stem, suffix, name)
 
 
