@@ -5,8 +5,8 @@ that, and all versions take only the low 32 bits of a UINT64 length. Both were m
 1.0 to 1.15.4 ran the operator with Wine's D3D12 on a software Vulkan, and 1.15.4 also on an NVIDIA
 H100, with the same bytes. With lengths up to the axis size, all versions do as the page says.
 
-Index functions take and return arrays of signed integers that broadcast, so that they serve a few
-elements as well as a whole tensor.
+`find_index_newer` and `find_position_older` take and return arrays of signed integers that
+broadcast, so that they serve a few elements as well as a whole tensor.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def find_position_older(
     """The position in memory from which an element comes, in 1.0 to 1.12.
 
     The element is at `position` and at index j of its sequence, whose elements are `step` positions
-    apart. DirectML computes positions in 32 bits, in words of 4 bytes for elements of 8 bytes: the
-    positions of these end at 2^31. It reads 0 at a position after the tensor.
+    apart. DirectML computes positions with 32 bits, in units of 4 bytes if elements have 8: these
+    take two units each, so that their positions wrap around at 2^31. After the end of the tensor,
+    it reads 0.
     """
     bits = LOW_BITS
     if itemsize == 8:

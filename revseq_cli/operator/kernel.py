@@ -45,12 +45,12 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
         return reverse(values.T, lengths.T, last_axis - axis, overwrite=overwrite).T
     outer = prod(values.shape[:axis])
     size = values.shape[axis]
-    most_shared = _WIDEST_WORD // values.itemsize
-    distinct, shared = _drop_constant_dimensions(lengths, axis, most_shared)
-    clamped = clamp(distinct, size).reshape(outer, -1)
-    word = word_of(values.itemsize * shared)
+    lengths = _drop_constant_dimensions(lengths, axis, _WIDEST_WORD // values.itemsize)
+    elements = prod(values.shape[lengths.ndim :])  # of a word: they share a length
+    word = word_of(values.itemsize * elements)
     flat = np.ascontiguousarray(values).reshape(-1)
     words = flat.view(word).reshape(outer, size, -1)
+    clamped = clamp(lengths, size).reshape(outer, -1)
     strategy = _choose(words)
     may_overwrite = overwrite and values.flags.writeable
     if may_overwrite and strategy is _by_columns:
@@ -61,20 +61,18 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
     return out.reshape(-1).view(values.dtype).reshape(values.shape)
 
 
-def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> tuple[Array, int]:
-    """The lengths without the last dimensions along which they are constant, and a count.
+def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> Array:
+    """The lengths without the last dimensions along which they are constant.
 
-    The count, at most `most`, is of the elements in these dimensions, which move as one word.
+    These dimensions have at most `most` elements.
     """
-    shared = 1
+    elements = 1
     while lengths.ndim > axis + 1:
-        count = lengths.shape[-1]
-        is_constant = shared * count <= most and (lengths == lengths[..., :1]).all()
-        if not is_constant:
+        elements *= lengths.shape[-1]
+        if elements > most or (lengths != lengths[..., :1]).any():
             break
-        shared *= count
         lengths = lengths[..., 0]
-    return lengths, shared
+    return lengths
 
 
 def _choose(words: Words) -> Strategy:
@@ -82,10 +80,10 @@ def _choose(words: Words) -> Strategy:
     _, size, inner = words.shape
     if inner == 1:
         return _choose_for_sequences(words)
-    is_short = size < thresholds.LONG_COLUMN
-    if words.itemsize >= thresholds.WIDE_WORD:  # the rows of wide words have many bytes
-        is_short = is_short or size * inner <= thresholds.TILE_ROW
-    if is_short:
+    if size < thresholds.LONG_COLUMN:
+        return _by_index
+    is_wide = words.itemsize >= thresholds.WIDE_WORD
+    if is_wide and size * inner <= thresholds.TILE_ROW:
         return _by_index
     return _by_columns
 
@@ -150,31 +148,33 @@ def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
 def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
     """One length for each outer index, small words: whole sequences are moved, each as one item.
 
-    Each sequence gets a room for two sequences, and is copied into the second half. Then it is
-    written backwards to where it ends `length` elements after the beginning of the second half.
-    These last `length` elements are the reversed start; all others lie in the first half, which
-    nobody reads. So the second half is the result.
+    Each sequence gets a room of twice its size, of which the second half is the result. The
+    sequence is copied into that half, and then written backwards from element `length` of the room
+    on. Of abcd with length 3:
+
+        . . . . | a b c d   the copy
+        . . . d | c b a d   dcba from element 3 on
     """
     outer, size, _ = words.shape
     item = np.dtype((np.void, size * words.itemsize))
     at_once = max(1, thresholds.TILE_BYTES // item.itemsize)
     at_once = min(outer, at_once)
     rooms = np.empty((at_once, 2 * size), words.dtype)
-    copies = rooms[:, size:].view(item)[:, 0]
-    # The item that begins at each element of the rooms.
-    count = rooms.size - size + 1
-    windows: Words = np.ndarray(count, item, rooms, strides=(words.itemsize,))
+    results = rooms[:, size:].view(item)[:, 0]
+    # For each element of the rooms, the item that begins there: they overlap.
+    last_start = rooms.size - size
+    windows: Words = np.ndarray(last_start + 1, item, rooms, strides=(words.itemsize,))
     room_starts = np.arange(at_once) * (2 * size)
     for start in range(0, outer, at_once):
         part = slice(start, start + at_once)
         source = words[part].reshape(-1)
         target = out[part].reshape(-1).view(item)
         count = len(target)
-        copies[:count] = source.view(item)
+        results[:count] = source.view(item)
         backwards = source[::-1].copy().view(item)  # the last sequence comes first
-        positions = room_starts[:count] + lengths[part, 0]
-        windows[positions[::-1]] = backwards
-        target[...] = copies[:count]
+        starts = room_starts[:count] + lengths[part, 0]
+        windows[starts[::-1]] = backwards
+        target[...] = results[:count]
 
 
 def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
@@ -219,7 +219,7 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     row_bytes = max(least, min(most, thresholds.PACKED // size))
     columns = max(1, row_bytes // words.itemsize)
     columns = min(inner, columns)
-    gap = min(_GAP // words.itemsize, inner - columns)  # at most what two copies take
+    gap = min(_GAP // words.itemsize, inner - columns)  # no more memory than for two copies
     packed, reversed_ = np.empty((2, size, columns + gap), words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):
@@ -229,28 +229,25 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
             reversed_[...] = packed
             targets = reversed_[:, :count].T
             backwards = packed[::-1, :count].T
-            part_lengths = lengths[i, across].tolist()
-            for column, back, length in zip(targets, backwards, part_lengths, strict=True):
-                column[:length] = back[size - length :]
+            column_lengths = lengths[i, across].tolist()
+            for target, back, length in zip(targets, backwards, column_lengths, strict=True):
+                target[:length] = back[size - length :]
             out[i, :, across] = reversed_[:, :count]
 
 
 def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
     """A length for each (outer, inner), short columns: a tile's elements are gathered."""
     outer, size, inner = words.shape
-    most = inner
-    if size * inner > thresholds.TILE_ROW:
-        most = thresholds.TILE_ROW // size
-    rows = max(1, thresholds.TILE // (size * most))
+    columns = min(inner, thresholds.TILE_ROW // size)
+    rows = max(1, thresholds.TILE // (size * columns))
     rows = min(outer, rows)
-    for left in range(0, inner, most):
-        columns = min(most, inner - left)
-        is_first_or_last = left == 0 or columns < most
-        if is_first_or_last:
-            tile = _TileIndex(rows, size, columns)
-        across = slice(left, left + columns)
+    tile = _TileIndex(rows, size, columns)
+    for left in range(0, inner, columns):
+        across = slice(left, min(left + columns, inner))
+        if across.stop - across.start < columns:  # the last columns of many
+            tile = _TileIndex(rows, size, across.stop - across.start)
         for start in range(0, outer, rows):
-            part = slice(start, min(start + rows, outer))
+            part = slice(start, start + rows)
             index = tile.compute(lengths[part, across])
             source = words[part, :, across]
             target = out[part, :, across]
@@ -265,7 +262,14 @@ class _TileIndex:
     """Where each element of a tile of (rows, size, columns) comes from.
 
     Indices are flat, since short inner loops are slow. They have 16 bits, so that little memory
-    moves; `TILE_ROW` keeps those of a row below a quarter of what 16 bits hold.
+    moves; `TILE_ROW` keeps those of a row below a quarter of what 16 bits hold. An element that
+    moves comes from `length - 1 - j`, which is below 0 if it stays, and then wraps around. For one
+    column of 3 elements and length 2:
+
+        length - 1 - j      1      0  65535
+        j + 2^15        32768  32769  32770
+        the minimum         1      0  32770
+        without 2^15        1      0      2
     """
 
     _STAYS = np.uint16(1 << 15)  # a bit that no index has
@@ -281,13 +285,10 @@ class _TileIndex:
 
     def compute(self, lengths: Lengths) -> Index:
         """The index for lengths of shape (rows or fewer, columns)."""
-        # The last element that moves in each column. A row is repeated faster as one item.
         last = ((lengths - 1) * self._columns).astype(np.uint16, order="C")
-        item = f"V{2 * self._columns}"
-        index = last.view(item).repeat(self._size).view(np.uint16)
+        row = f"V{2 * self._columns}"  # a row of indices is repeated faster as one item
+        index = last.view(row).repeat(self._size).view(np.uint16)
         count = len(index)
-        # Now an element that moves has the index of its mirror image. One that stays is below 0,
-        # which in unsigned numbers is above its `stay`, so that the minimum takes `stay`.
         index -= self._offset[:count]
         np.minimum(index, self._stay[:count], out=index)
         index &= ~self._STAYS
