@@ -87,7 +87,7 @@ class _Result:
 
     @property
     def failing(self) -> Sequence[Constraint]:
-        return spec.broken(self.constraints)
+        return spec.select_violations(self.constraints)
 
 
 def _check_job(request: Request, every: bool, console: Console) -> int:
@@ -106,7 +106,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
         counts = passes.count_lengths(job, Resources())
         departures = tuple(find_departures(job, counts, request.level))
         notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
-    hint = suggest.find_job_hint(job) if spec.broken(constraints) else ""
+    hint = suggest.find_job_hint(job) if spec.select_violations(constraints) else ""
     result = _Result(request.level, constraints, hint, lowest, counts, departures, notes)
     status = 1 if result.failing else 0
     if console.as_json:

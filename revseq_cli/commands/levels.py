@@ -56,7 +56,7 @@ def command(level: FeatureLevel | None, console: Console) -> None:
     if console.as_json:
         console.report(objects.LevelsRecord([_describe_level(level) for level in levels]))
         return
-    if level and not spec.support(level):
+    if level and not spec.find_support(level):
         click.echo(_NOT_YET)
         return
     if not level:
@@ -72,7 +72,7 @@ def _describe_level(level: FeatureLevel) -> LevelRecord:
     """What --json has of a level; before the operator exists, only its name."""
     from revseq_cli.report.objects import LevelRecord
 
-    row = spec.support(level)
+    row = spec.find_support(level)
     if not row:
         return LevelRecord(level.short, None, None, None, None)
     most = None
@@ -92,7 +92,7 @@ def _make_matrix(levels: Sequence[FeatureLevel]) -> list[str]:
     """The lines of the table: a column for each of the levels, which all have the operator."""
     columns = []
     for level in levels:
-        row = spec.support(level)
+        row = spec.find_support(level)
         if row:
             columns.append([level.short, *_make_column(row)])
     names = ["from level", "rank", *_VALUE_TYPES, *_LENGTH_TYPES]
@@ -123,7 +123,7 @@ def _make_notes(levels: Sequence[FeatureLevel]) -> Iterator[str]:
     if len(levels) > 1:
         yield _BETWEEN
         yield _ABOVE
-    rows = [row for row in map(spec.support, levels) if row]
+    rows = [row for row in map(spec.find_support, levels) if row]
     rows_of_directml = [row for row in rows if row.since is not FeatureLevel.NONE]
     if rows_of_directml:
         most = spec.MOST_ELEMENTS

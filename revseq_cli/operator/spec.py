@@ -85,23 +85,35 @@ class Support:
 
 
 _D = DataType
-_FIRST = (_D.FLOAT32, _D.FLOAT16, _D.INT32, _D.INT16, _D.INT8, _D.UINT32, _D.UINT16, _D.UINT8)
-_NUMBERS = ("uint", "int", "float", "minifloat")
-_LENGTHS = tuple(data_type for data_type in _D if data_type.kind in _NUMBERS)
-_ALL = tuple(data_type for data_type in _D if data_type.kind in ("float", "int", "uint"))
+_UP_TO_4_BYTES = (
+    _D.FLOAT32,
+    _D.FLOAT16,
+    _D.INT32,
+    _D.INT16,
+    _D.INT8,
+    _D.UINT32,
+    _D.UINT16,
+    _D.UINT8,
+)
+_UP_TO_8_BYTES = tuple(data_type for data_type in _D if data_type.kind in ("float", "int", "uint"))
+_REAL_NUMBERS = tuple(
+    data_type for data_type in _D if data_type.kind in ("float", "int", "uint", "minifloat")
+)
 
 SUPPORT = (
-    Support(FeatureLevel.V2_1, range(4, 5), _FIRST, (_D.UINT32,)),
-    Support(FeatureLevel.V3_0, range(4, 6), _FIRST, (_D.UINT32,)),
-    Support(FeatureLevel.V4_0, range(1, 9), _FIRST, (_D.UINT32,)),
-    Support(FeatureLevel.V5_0, range(1, 9), _ALL, (_D.UINT64, _D.UINT32)),
+    Support(FeatureLevel.V2_1, range(4, 5), _UP_TO_4_BYTES, (_D.UINT32,)),
+    Support(FeatureLevel.V3_0, range(4, 6), _UP_TO_4_BYTES, (_D.UINT32,)),
+    Support(FeatureLevel.V4_0, range(1, 9), _UP_TO_4_BYTES, (_D.UINT32,)),
+    Support(FeatureLevel.V5_0, range(1, 9), _UP_TO_8_BYTES, (_D.UINT64, _D.UINT32)),
     # Not DirectML's: the operator's own rules, within what NumPy can hold. Lengths are whole
     # numbers of any type.
-    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), _LENGTHS),
+    Support(FeatureLevel.NONE, range(1, 65), tuple(_D), _REAL_NUMBERS),
 )
 DIRECTML_ROWS = SUPPORT[:-1]
 
 MOST_ELEMENTS = 2**32 - 1  # of a tensor in DirectML, if they take 4 bytes or more
+_TENSORS = "DirectML tensors"  # the rule for limits that all operators have
+_NO_LEVEL = "no feature level of DirectML has it; without one, the operator's own rules hold"
 
 
 def most_elements(data_type: DataType) -> int:
@@ -113,19 +125,21 @@ def most_elements(data_type: DataType) -> int:
     return MOST_ELEMENTS // step * step
 
 
-def support(level: FeatureLevel) -> Support | None:
+def find_support(level: FeatureLevel) -> Support | None:
     """The newest row that is not above the level; None before the operator exists."""
-    return max(
-        (row for row in SUPPORT if row.since <= level), key=lambda row: row.since, default=None
-    )
+    for row in reversed(SUPPORT):
+        if row.since <= level:
+            return row
+    return None
 
 
 @dataclass(frozen=True)
 class Constraint:
     """One rule for a property of a tensor: what was found, what is expected, and whether it holds.
 
-    `tensor` is INPUT, LENGTHS or OUTPUT. `matching` says that the property must match
-    InputTensor's. A violation is a constraint that is not ok; only violations have hints.
+    `tensor` is INPUT, LENGTHS or OUTPUT. `rule` names the section of the page that says so.
+    `matching` says that the property must match InputTensor's. A violation is a constraint that is
+    not ok; only violations have hints.
     """
 
     tensor: str
@@ -148,7 +162,7 @@ def lengths_sizes(sizes: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*sizes[:axis], 1, *sizes[axis + 1 :])
 
 
-def broken(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
+def select_violations(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """The constraints that do not hold."""
     return tuple(constraint for constraint in constraints if not constraint.ok)
 
@@ -204,7 +218,7 @@ def constraints(
     tensors = {INPUT: values, LENGTHS: lengths}
     if output:
         tensors[OUTPUT] = output
-    row = support(level)
+    row = find_support(level)
     checked: list[Constraint] = []
     if level is not FeatureLevel.NONE:
         checked.append(_check_level(level, row))
@@ -279,33 +293,36 @@ def _check_no_size_is_0(tensor: str, desc: TensorDesc) -> Constraint:
 def _check_operator(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Constraint]:
     """What the operator itself asks, at every level: ranks, the axis, and sizes that match."""
     values = tensors[INPUT]
+    lengths = tensors[LENGTHS]
+    output = tensors.get(OUTPUT)
     rank = values.dimension_count
-    rule = "tensor constraints"
-    like_input = f"{rank}, as {INPUT} has"
+    as_input = f", as {INPUT} has"
     for tensor, desc in tensors.items():
         if tensor != INPUT:
             count = desc.dimension_count
-            yield _match(tensor, "dimension count", str(count), like_input, rule, count == rank)
+            expected = f"{rank}{as_input}"
+            ok = count == rank
+            yield _match(tensor, "dimension count", str(count), expected, ok)
     is_in_range = 0 <= axis < rank
     expected = f"{numbers_of(rank)}: less than the dimension count"
     yield Constraint(INPUT, "Axis", str(axis)[:40], expected, "Axis", is_in_range)
-    lengths = tensors[LENGTHS]
     if is_in_range and lengths.dimension_count == rank:
         sizes = lengths_sizes(values.sizes, axis)
         expected = f"{in_braces(sizes)}: as {INPUT}, and 1 along axis {axis}"
-        is_ok = lengths.sizes == sizes
-        yield _match(LENGTHS, "Sizes", in_braces(lengths.sizes), expected, LENGTHS, is_ok)
-    output = tensors.get(OUTPUT)
+        ok = lengths.sizes == sizes
+        yield _match(LENGTHS, "Sizes", in_braces(lengths.sizes), expected, ok, rule=LENGTHS)
     if output:
-        expected = f"{in_braces(values.sizes)}, as {INPUT} has"
-        is_ok = output.sizes == values.sizes
-        yield _match(OUTPUT, "Sizes", in_braces(output.sizes), expected, OUTPUT, is_ok)
-        expected = f"{values.data_type.name}, as {INPUT} has"
-        is_ok = output.data_type is values.data_type
-        yield _match(OUTPUT, "DataType", output.data_type.name, expected, rule, is_ok)
+        expected = f"{in_braces(values.sizes)}{as_input}"
+        ok = output.sizes == values.sizes
+        yield _match(OUTPUT, "Sizes", in_braces(output.sizes), expected, ok, rule=OUTPUT)
+        expected = f"{values.data_type.name}{as_input}"
+        ok = output.data_type is values.data_type
+        yield _match(OUTPUT, "DataType", output.data_type.name, expected, ok)
 
 
-def _match(tensor: str, name: str, found: str, expected: str, rule: str, ok: bool) -> Constraint:
+def _match(
+    tensor: str, name: str, found: str, expected: str, ok: bool, rule: str = "tensor constraints"
+) -> Constraint:
     """A property that must match InputTensor's."""
     return Constraint(tensor, name, found, expected, rule, ok, matching=True)
 
@@ -319,7 +336,7 @@ def violations(
     output: TensorDesc | None = None,
 ) -> tuple[Constraint, ...]:
     """The constraints that do not hold, all of them; empty for tensors that the level accepts."""
-    return broken(constraints(values, lengths, axis, level, output))
+    return select_violations(constraints(values, lengths, axis, level, output))
 
 
 def lowest_level(values: TensorDesc, lengths: TensorDesc, axis: int) -> FeatureLevel | None:
@@ -334,14 +351,10 @@ def span(counts: range) -> str:
     return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
 
 
-_TENSORS = "DirectML tensors"  # the rule for limits that all operators have
-_NO_LEVEL = "no feature level of DirectML has it; without one, the operator's own rules hold"
-
-
 def _type_hint(tensor: str, data_type: DataType) -> str:
     """What to type for a data type that the level lacks: a cast, or the lowest level with it."""
     if tensor == LENGTHS and data_type.kind == "bool":
-        return ""  # a mask with the shape of lengths has none of their sequences
+        return ""  # a mask that fits no axis, for which a cast is no help
     if tensor == LENGTHS and data_type is not DataType.UINT64:
         return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
     if tensor != LENGTHS and data_type is DataType.BOOL:
