@@ -10,8 +10,8 @@ array([[3, 2, 1, 4],
 
 from __future__ import annotations
 
-# The command begins here, too. A signal during an import gives a traceback, so that nothing is
-# imported now, not even typing.
+# The command imports this module, too, and Ctrl-C during an import would print a traceback. So
+# nothing is imported here, not even typing's TYPE_CHECKING.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from revseq_cli.arrays import Explanation, explain, reverse_subsequences, violations
@@ -24,18 +24,27 @@ __all__ = [
     "reverse_subsequences", "violations",
 ]  # fmt: skip
 
-_CLASSES = {"RevseqError": "core.errors", "FormatError": "core.errors", "UsageError": "core.errors"}
-_CLASSES |= {"Constraint": "operator.spec", "SpecError": "operator.spec"}
+# The modules of the public names.
+_MODULES = {
+    "Constraint": "operator.spec",
+    "Explanation": "arrays",
+    "FormatError": "core.errors",
+    "RevseqError": "core.errors",
+    "SpecError": "operator.spec",
+    "UsageError": "core.errors",
+    "explain": "arrays",
+    "reverse_subsequences": "arrays",
+    "violations": "arrays",
+}
 
 
 def __getattr__(name: str) -> object:
-    """A name of `__all__`, whose module is imported now; AttributeError for any other name."""
-    if name not in __all__:
+    """A public name, whose module is imported now; AttributeError for any other name."""
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    module = _CLASSES.get(name, "arrays")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from revseq_cli.core import platform, signals
 _FAILED = 2  # the exit status after any error
 # What Python raises if the memory is full while the message of an error is made.
 _RAISED_WITHOUT_MEMORY = (MemoryError, SystemError, ImportError, OSError)
-# The exit status of these commands is their result, which is not lost with what they print.
+# These commands answer with their exit status, too: if standard output is closed, nothing is lost.
 _ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 
@@ -31,17 +31,17 @@ def main() -> NoReturn:
     # revseq needs no linear algebra, whose threads cost start-up time and memory, in workers too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["PYTHONSAFEPATH"] = "1"  # workers import nothing from the current folder
-    settings: dict[str, Any] = {}
     try:
-        status = _run_and_report(settings)
+        status = _run_and_report()
     except signals.Stopped:
         signals.die()
     # All is flushed and closed. Exit functions of libraries could change the status.
     os._exit(status)
 
 
-def _run_and_report(settings: dict[str, Any]) -> int:
+def _run_and_report() -> int:
     """Run the command, and print its error, if there is one; the exit status."""
+    settings: dict[str, Any] = {}  # what the command line says of the output: see groups.py
     try:
         status = _run_command(settings)
         sys.stdout.flush()
@@ -58,9 +58,9 @@ def _run_and_report(settings: dict[str, Any]) -> int:
 
 
 class _OutputStream(io.FileIO):
-    """Standard output or standard error. If its reader ends, output is dropped.
+    """Standard output or standard error.
 
-    The exit status stays the same.
+    If its reader goes away, output is dropped, and the exit status stays the same.
     """
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
@@ -111,10 +111,13 @@ def _open_streams() -> None:
 
 
 def _has_lost_result(settings: dict[str, Any]) -> bool:
-    """Whether the result is lost: it went to a closed standard output, and is no exit status."""
+    """Whether the result went to a closed standard output, and the exit status does not say it."""
+    from revseq_cli.commands.groups import COMMAND
+
+    if settings.get(COMMAND) in _ANSWERED_BY_STATUS:
+        return False
     raw = getattr(sys.stdout.buffer, "raw", None)
-    is_lost = isinstance(raw, _ClosedStream) and raw.has_lost
-    return is_lost and settings.get("revseq.command") not in _ANSWERED_BY_STATUS
+    return isinstance(raw, _ClosedStream) and raw.has_lost
 
 
 def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, or None
@@ -122,7 +125,7 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
     if stream is None:
         return io.TextIOWrapper(io.BufferedWriter(_ClosedStream()), "utf-8", "backslashreplace")
     encoding = platform.text_encoding(stream)
-    if not encoding:
+    if not encoding:  # Windows' console, where only Python's own stream can write
         return stream
     raw = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
     lines = stream is sys.stderr or stream.isatty()
@@ -132,10 +135,11 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
 def _run_command(settings: dict[str, Any]) -> int:
     """Run the command, or answer a completion script; the exit status.
 
-    `settings` gets what the options say.
+    The command fills `settings`, also if it fails.
     """
     import click  # here, since it takes a while
 
+    from revseq_cli import files
     from revseq_cli.commands.cli import cli
     from revseq_cli.files.address import hide_secrets_of
 
@@ -150,21 +154,11 @@ def _run_command(settings: dict[str, Any]) -> int:
 
         return shell_complete(cli, {}, "revseq", "_REVSEQ_COMPLETE", instruction)
     try:
-        with cli.make_context("revseq", sys.argv[1:]) as context:
-            try:
-                return cli.invoke(context) or 0
-            finally:
-                settings |= context.meta
-                settings["revseq.command"] = context.invoked_subcommand
-                from revseq_cli import files
-
-                files.close()
+        with cli.make_context("revseq", sys.argv[1:], obj=settings) as context:
+            context.call_on_close(files.close)
+            return cli.invoke(context) or 0
     except click.exceptions.Exit as e:
         return e.exit_code
-    except click.UsageError as e:
-        if e.ctx:
-            settings |= e.ctx.meta
-        raise
 
 
 def _report_error(error: Exception, settings: dict[str, Any]) -> None:
@@ -187,7 +181,7 @@ def _report_error(error: Exception, settings: dict[str, Any]) -> None:
     if settings.get(groups.AS_JSON):
         from revseq_cli.report import objects
 
-        command = settings.get("revseq.command")
+        command = settings.get(groups.COMMAND)
         notes = settings.get(groups.NOTES, ())
         report = objects.write_report(command, _FAILED, notes=notes, errors=[error])
         with contextlib.suppress(OSError):  # where standard output itself is the error

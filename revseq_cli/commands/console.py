@@ -61,11 +61,16 @@ class Console:
         click.echo(text)
 
     @contextlib.contextmanager
-    def writing(self, sink: FileSink, *others: NewFile) -> Iterator[None]:
-        """Write a new file, and others with it, inside, and print what there is to say of it."""
-        with write_file(sink, *others):
+    def write_files(self, sink: FileSink, *others: NewFile) -> Iterator[None]:
+        """A context for new files: inside they are written, at its end they are named.
+
+        Then their notes are printed.
+        """
+        from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
+
+        with FileTransaction(sink.file, *others) as transaction, sink:
             yield
-        self.note(*sink.notes)
+        self.note(*sink.notes, *transaction.notes)
         self.detail(f"wrote {sink.file.name}")
 
     @property
@@ -80,16 +85,6 @@ class Console:
         return terminal.paint(text, style) if self.in_color else text
 
 
-@contextlib.contextmanager
-def write_file(sink: FileSink, *others: NewFile) -> Iterator[None]:
-    """New files, which get their content inside, and their names at the end."""
-    from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
-
-    with FileTransaction(sink.file, *others) as transaction, sink:
-        yield
-    sink.notes += tuple(transaction.notes)
-
-
 def is_colored(color: str, stream: TextIO) -> bool:
     """Whether a stream gets colour.
 
@@ -99,9 +94,9 @@ def is_colored(color: str, stream: TextIO) -> bool:
         return color == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    return bool(os.environ.get("FORCE_COLOR")) or (
-        stream.isatty() and os.environ.get("TERM") != "dumb"
-    )
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def print_error(error: RevseqError, color: str, origin: str = "") -> None:
@@ -116,7 +111,7 @@ def print_error(error: RevseqError, color: str, origin: str = "") -> None:
     click.echo(text, file=sys.stderr, color=in_color)
 
 
-def most_elements(*, full: bool) -> float:
+def most_printed(*, full: bool) -> float:
     """How many elements of a tensor are printed: all in a pipe, and with `full`."""
     from revseq_cli.report import view  # --help must not load NumPy
 
@@ -126,22 +121,28 @@ def most_elements(*, full: bool) -> float:
 def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     """The format for standard output; UsageError for one that needs a file, or no terminal.
 
-    Without a name it is that of the suffix where standard output is a file, as in > y.csv, and
+    Without a name, it is that of the suffix where standard output is a file, as in > y.csv, and
     text elsewhere. `file_hint` says what to type for a file, with {} for its name.
     """
-    name = "" if format_name else platform.name_of_standard_output()
-    if table.find_compression(name):
-        name = ""
-    row = table.by_name(format_name) or table.by_suffix(name) or table.TEXT
-    if not row.prints and name:  # the shell has opened the file with >
-        file = platform.quote(name.removeprefix(os.getcwd() + os.sep))
-        hint = f"leave out >, and {file_hint.format(file)} --overwrite"
-        raise UsageError(f"{row.name} cannot be written to a pipe", "a file", hint, file)
+    if not format_name:
+        redirected = platform.name_of_standard_output()
+        row = table.by_suffix(redirected)
+        if row is None or table.find_compression(redirected):
+            return table.TEXT
+        if not row.prints:
+            file = platform.quote(redirected.removeprefix(os.getcwd() + os.sep))
+            hint = f"leave out >, and {file_hint.format(file)} --overwrite"
+            raise _make_pipe_refusal(row, "a file", hint).about(file)
+        return row
+    row = table.by_name(format_name) or table.TEXT
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
     if not row.prints:
         printing = join_names([row.name for row in table.FORMATS if row.prints], 20)
-        expected = f"a file, or -f with one of {printing}"
-        raise UsageError(f"{row.name} cannot be written to a pipe", expected, hint)
+        raise _make_pipe_refusal(row, f"a file, or -f with one of {printing}", hint)
     if not row.is_text and sys.stdout.isatty():
         raise UsageError("a terminal cannot show binary data", "a pipe or a file", hint)
     return row
+
+
+def _make_pipe_refusal(row: Format, expected: str, hint: str) -> UsageError:
+    return UsageError(f"{row.name} cannot be written to a pipe", expected, hint)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from revseq_cli.commands import options
-from revseq_cli.commands.console import Console, choose_printed_format, most_elements
+from revseq_cli.commands.console import Console, choose_printed_format, most_printed
 from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.commands.run import keep_digits
 from revseq_cli.commands.values import complete_files
@@ -83,15 +83,15 @@ def command(
     request = options.make_request(resources, input=src, input_format=input_format, **opening)
     typed = Reference.input(src)
     reference = Reference.output(dst, format_name, "-")
-    row = table.TEXT
+    printed_format = table.TEXT
     if is_printed:
-        row = choose_printed_format(reference.format, "to write a file, type {}")
+        printed_format = choose_printed_format(reference.format, "to write a file, type {}")
     output = None if is_printed else dst
-    request = keep_digits(request, output, row)
+    request = keep_digits(request, output, printed_format)
     source = inputs.load_tensor(request, "SRC")
     inputs.refuse_sizes([typed], request.sizes)
     if is_printed:
-        _print(source, row, full=full)
+        _print(source, printed_format, full=full)
         console.note(*source.notes)
         return
     sink = create_sink(
@@ -104,7 +104,7 @@ def command(
     )
     sink.notes += source.notes
     plan = plan_pass(source, sink, resources)
-    with console.writing(sink):
+    with console.write_files(sink):
         copy(source, sink, plan)
         if verify:
             verify_copy(source, sink, plan)
@@ -114,20 +114,20 @@ def command(
         console.report(objects.ConvertRecord(shown, reference.path, source.desc.total_bytes))
 
 
-def _print(source: Source, row: Format, *, full: bool) -> None:
+def _print(source: Source, printed_format: Format, *, full: bool) -> None:
     """Print the tensor in that format; on a terminal, a long text is shortened without `full`."""
     from revseq_cli.formats.memory import MemorySource
     from revseq_cli.formats.text import require_text
     from revseq_cli.report import view
 
-    if row.is_text:
+    if printed_format.is_text:
         require_text(source.desc, source.name)
     may_shorten = sys.stdout.isatty() and not full
-    if row is table.TEXT and may_shorten:
-        text = view.tensor_text("OutputTensor", source, most_elements(full=full))
+    if printed_format is table.TEXT and may_shorten:
+        text = view.tensor_text("OutputTensor", source, most_printed(full=full))
         source.recheck()
         click.echo(text)
         return
     in_memory = MemorySource.of(source)
     source.recheck()
-    row.load().write_to(sys.stdout.buffer, in_memory)
+    printed_format.load().write_to(sys.stdout.buffer, in_memory)

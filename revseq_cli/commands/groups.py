@@ -1,4 +1,4 @@
-"""Commands whose help has its options in groups, and what their context says for errors."""
+"""Commands whose help has its options in groups, and the settings that errors need, too."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Group(Enum):
         return click.option(*names, cls=_Option, group=self, **attributes)
 
     def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
-        """One that a variable sets, too: REVSEQ_MEMORY for --memory. Help shows both."""
+        """An option that REVSEQ_MEMORY, for --memory, sets as well; the help says so."""
         variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
         return self.option(
             name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes
@@ -51,15 +51,22 @@ class _Option(click.Option):
         return names, re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text)
 
 
-# What the context says of the command's output, for errors too: it is in `Context.meta`.
-AS_JSON = "revseq.json"
-NOTES = "revseq.notes"
-VERBOSE = "revseq.verbose"
-COLOR = "revseq.color"
+# The keys of `settings_of`.
+COMMAND = "command"
+AS_JSON = "json"
+NOTES = "notes"
+VERBOSE = "verbose"
+COLOR = "color"
+
+
+def settings_of(context: click.Context) -> dict[str, Any]:
+    """What the command line says of the output, and all notes: __main__ needs them for an error."""
+    settings: dict[str, Any] = context.ensure_object(dict)
+    return settings
 
 
 def has_json(words: Sequence[str]) -> bool:
-    """Whether --json is among the words of a command line, which may be wrong elsewhere."""
+    """Whether --json is among the words of a command line, even if the others are wrong."""
     return "--json" in itertools.takewhile(lambda word: word != "--", words)
 
 
@@ -71,9 +78,11 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; with --json, an error in them is JSON, too."""
-        ctx.meta[AS_JSON] = has_json(args)
+        settings = settings_of(ctx)
+        settings[COMMAND] = ctx.info_name
+        settings[AS_JSON] = has_json(args)
         rest = super().parse_args(ctx, args)
-        ctx.meta[AS_JSON] = ctx.params.get("as_json", False)
+        settings[AS_JSON] = ctx.params.get("as_json", False)
         return rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

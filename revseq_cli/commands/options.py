@@ -13,7 +13,7 @@ import click
 
 from revseq_cli import files
 from revseq_cli.commands.console import Console
-from revseq_cli.commands.groups import COLOR, NOTES, VERBOSE, Group
+from revseq_cli.commands.groups import COLOR, NOTES, VERBOSE, Group, settings_of
 from revseq_cli.commands.values import (
     Parsed,
     complete_files,
@@ -148,6 +148,18 @@ _RESOURCE_OPTIONS = (
         "applies to each thread of its workers.  [default: dask's own configuration]",
     ),
 )  # fmt: skip
+
+
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """A callback that keeps the value of an option in the settings of the context."""
+
+    def keep(context: click.Context, _: click.Parameter, value: Any) -> Any:
+        settings_of(context)[key] = value
+        return value
+
+    return keep
+
+
 _OUTPUT_OPTIONS = (
     Group.PRINT.option(
         "--json", "as_json", is_flag=True,
@@ -159,12 +171,12 @@ _OUTPUT_OPTIONS = (
     ),
     Group.PRINT.option(
         "-v", "--verbose", count=True,
-        callback=lambda ctx, _, value: ctx.meta.setdefault(VERBOSE, value),
+        callback=_remember(VERBOSE),
         help="Print which files are written, on standard error. -vv also shows tracebacks.",
     ),
     Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
-        callback=lambda ctx, _, value: ctx.meta.setdefault(COLOR, value),
+        callback=_remember(COLOR),
         help="When to print in colour. With auto, only on a terminal; NO_COLOR and FORCE_COLOR "
         "override that.",
     ),
@@ -269,10 +281,10 @@ def _take_console(parameters: dict[str, Any]) -> Console:
         parameters.pop("verbose"),
         parameters.pop("color"),
     )
-    context.meta[NOTES] = console.notes
-    # Lines of JSON on the same terminal would break the bar, which is there until the command ends.
-    prints_lines = console.as_json and sys.stdout.isatty()
-    is_silent = console.quiet or prints_lines
+    settings_of(context)[NOTES] = console.notes
+    # A progress bar and lines of JSON on one terminal would break each other.
+    mixes_lines = console.as_json and sys.stdout.isatty()
+    is_silent = console.quiet or mixes_lines
     if sys.stderr.isatty() and not is_silent:
         from revseq_cli.report.progress import show_progress
 

@@ -9,7 +9,7 @@ import click
 
 from revseq_cli import files
 from revseq_cli.commands import options
-from revseq_cli.commands.console import Console, choose_printed_format, most_elements
+from revseq_cli.commands.console import Console, choose_printed_format, most_printed
 from revseq_cli.commands.groups import Group, make_command
 from revseq_cli.core.errors import UsageError
 from revseq_cli.formats import table
@@ -106,12 +106,13 @@ def command(
     from revseq_cli.pipeline.plan import plan_reversal
 
     request = options.make_request(resources, format_name=format_name, **job_options)
-    row = table.TEXT
+    printed_format = table.TEXT
     if path is None and not dry_run:
-        row = choose_printed_format(format_name, "to write a file, add -o {}")
-        if example and row is not table.TEXT:
-            raise UsageError(f"--example prints text, but standard output is a .{row.name} file")
-    request = keep_digits(request, path, row)
+        printed_format = choose_printed_format(format_name, "to write a file, add -o {}")
+        if example and printed_format is not table.TEXT:
+            file = f"a .{printed_format.name} file"
+            raise UsageError(f"--example prints text, but standard output is {file}")
+    request = keep_digits(request, path, printed_format)
     job = suggest.load(request)
     sink: FileSink | None = None
     if path is not None:
@@ -124,9 +125,11 @@ def command(
     if dry_run:
         _print_plan(job, plan_reversal(job, resources, sink), path, console)
     elif sink:
-        _write(job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify)
+        _write_output(
+            job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify
+        )
     else:
-        _print(job, row, resources, console, drawings, example=example, full=full)
+        _print(job, printed_format, resources, console, drawings, example=example, full=full)
 
 
 def _require_file(*, dry_run: bool) -> None:
@@ -141,8 +144,8 @@ def _require_file(*, dry_run: bool) -> None:
 
 def _require_printed_text(path: str | None, format_name: str | None) -> None:
     """UsageError for --example with a file, or with a format."""
-    row = table.by_name(format_name) or table.TEXT
-    if path is None and row is table.TEXT:
+    output_format = table.by_name(format_name) or table.TEXT
+    if path is None and output_format is table.TEXT:
         return
     typed = []
     if path is not None:
@@ -153,11 +156,13 @@ def _require_printed_text(path: str | None, format_name: str | None) -> None:
     raise UsageError("--example always prints text", hint=hint)
 
 
-def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) -> Request:
-    """The request, in which a text without a data type keeps its digits if the output is text.
+def keep_digits(
+    request: Request, output: str | None, printed_format: Format = table.TEXT
+) -> Request:
+    """The request, in which text without a data type is FLOAT64 if the output is text.
 
-    `row` is the format of standard output. In the notation of the pages, which is printed, the
-    data type is FLOAT32, as there; so it is if a feature level judges the job.
+    So no digit is lost. It stays FLOAT32, as Microsoft's pages have it, if the output is printed in
+    their notation, and if a feature level is checked. Without `output`, the output is printed.
     """
     from dataclasses import replace
 
@@ -167,7 +172,7 @@ def keep_digits(request: Request, output: str | None, row: Format = table.TEXT) 
     if request.level is not FeatureLevel.NONE:
         return request
     if output is None:
-        is_text = row.is_text and row is not table.TEXT
+        is_text = printed_format.is_text and printed_format is not table.TEXT
     else:
         path = output.partition("::")[0]
         chosen = table.by_name(request.output_format) or table.by_suffix(path)
@@ -208,13 +213,13 @@ def new_sink(
     )
 
 
-def _write(
+def _write_output(
     job: Job, sink: FileSink, plan: Plan, drawings: list[NewFile], console: Console, *, verify: bool
 ) -> None:
     """Reverse into a new file, draw the picture, and print notes or the report."""
     from revseq_cli.pipeline import passes
 
-    with console.writing(sink, *drawings):
+    with console.write_files(sink, *drawings):
         clamped = passes.write(job, sink, plan, verified=verify)
         for drawing in drawings:
             drawing.write(_picture(job, sink.open_output()))
@@ -240,6 +245,7 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
     if console.as_json:
         scheduler = plan.transport.scheduler
         workers = None if scheduler else plan.workers
+        has_temporary_files = plan.detour.copies > 0 or plan.detour.tiling is not None
         downloads = [source.downloads for source in (job.values, job.lengths)]
         shown = objects.PlanRecord(
             blocks=plan.blocks.count,
@@ -248,7 +254,7 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
             workers=workers,
             scheduler=scheduler or None,
             memory=plan.bytes,
-            spooled=bool(plan.detour.copies or plan.detour.tiling),
+            spooled=has_temporary_files,
             download_requests=sum(download.requests for download in downloads),
             download_bytes=sum(download.bytes for download in downloads),
         )
@@ -258,7 +264,7 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
 
 def _print(
     job: Job,
-    row: Format,
+    printed_format: Format,
     resources: Resources,
     console: Console,
     drawings: list[NewFile],
@@ -266,18 +272,18 @@ def _print(
     example: bool,
     full: bool,
 ) -> None:
-    """Reverse in memory, and print the output in the format of `row`, or the job as an example."""
+    """Reverse in memory, and print the output in this format, or the job as an example."""
     from revseq_cli.files.new import FileTransaction
     from revseq_cli.formats.text import require_text
     from revseq_cli.pipeline import passes
     from revseq_cli.report import view
 
-    if row.is_text:
+    if printed_format.is_text:
         require_text(job.values.desc, job.values.name)
     result, notes = passes.reverse_in_memory(job, resources)
-    most = most_elements(full=full)
-    if row is not table.TEXT:
-        row.load().write_to(sys.stdout.buffer, result)
+    most = most_printed(full=full)
+    if printed_format is not table.TEXT:
+        printed_format.load().write_to(sys.stdout.buffer, result)
     elif example:
         click.echo(view.example_text(job.values, job.lengths, job.axis, result, most))
     else:
