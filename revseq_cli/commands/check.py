@@ -92,11 +92,11 @@ class _Result:
 
 def _check_job(request: Request, every: bool, console: Console) -> int:
     """Print the report on a job; the exit status."""
-    from revseq_cli.pipeline import passes, suggest
+    from revseq_cli.pipeline import loading, passes, suggest
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.departures import find_departures
 
-    job = suggest.open_job(request)
+    job = loading.open_job(request)
     constraints = spec.constraints(*job.descs, request.level)
     lowest = spec.lowest_level(*job.descs)
     counts = None
@@ -140,15 +140,15 @@ def _make_record(job: Job, result: _Result) -> CheckRecord:
 
 def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -> None:
     """Print the verdict, the constraints that fail, and the description of the job."""
-    from revseq_cli.pipeline import suggest
+    from revseq_cli.pipeline import loading
 
     width = terminal.width_of(sys.stdout)
     style = terminal.RED if result.failing else terminal.GREEN
     lines = [console.paint(terminal.fit(_say_verdict(result), width), style)]
     if result.failing or every:
         lines += ["", *_list_constraints(result, console, width, every=every)]
-    misfits = suggest.describe_misfit(job, result.failing, "")
-    lines += ["", *terminal.fit_rows(_describe_job(job, result, misfits), width)]
+    misfit = loading.describe_misfit(job, result.failing)
+    lines += ["", *terminal.fit_rows(_describe_job(job, result, misfit), width)]
     text = "\n".join(lines)
     click.echo(text, sys.stdout, color=console.in_color)  # or Click would not print in ASCII
     console.note(*result.notes)
@@ -238,7 +238,7 @@ def _indent(text: str, width: int | None) -> str:
 
 
 def _describe_job(
-    job: Job, result: _Result, misfits: Sequence[RevseqError]
+    job: Job, result: _Result, misfit: RevseqError | None
 ) -> Iterator[tuple[str, str]]:
     """Rows on the tensors, the axes, the lengths, the lowest level, and DirectML itself."""
     from revseq_cli.porting.nodes import describe_lowest
@@ -255,8 +255,8 @@ def _describe_job(
         yield "batch axis", f"{job.batch_axis}, one length for {owner} {indices}"
     if result.counts:
         yield "lengths", _describe_counts(result.counts, job)
-    for error in misfits:
-        yield "reason", printable(f"{error.where}: {error.found}, expected {error.expected}")
+    if misfit:
+        yield "reason", printable(f"{misfit.where}: {misfit.found}, expected {misfit.expected}")
     yield "lowest level", describe_lowest(result.lowest, values, lengths, axis)
     name = "DirectML itself"
     for departure in result.departures:

@@ -318,11 +318,11 @@ def _compute_output(
     provider: str, tensors: Sequence[str], settings: dict[str, Any], resources: Resources
 ) -> _Inputs:
     """The job of INPUT and LENGTHS, and as A what ONNX Runtime's provider computes for it."""
-    from revseq_cli.pipeline import suggest
+    from revseq_cli.pipeline import loading
     from revseq_cli.porting import runtime
 
     _refuse_sizes(tensors[:1], settings)
-    job = suggest.load(_make_request(tensors, settings, resources))
+    job = loading.load_job(_make_request(tensors, settings, resources))
     output, notes = runtime.compute(job, provider, resources.memory)
     return _Inputs(output, job.values, job, notes)
 
@@ -332,7 +332,7 @@ def _open_output(tensors: Sequence[str], settings: dict[str, Any], resources: Re
 
     If A is a raw buffer, it has the data type and shape of INPUT where no option says otherwise.
     """
-    from revseq_cli.pipeline import inputs, suggest
+    from revseq_cli.pipeline import inputs, loading
 
     name_of_a, *of_job = tensors
     of_input = dict(settings)
@@ -345,7 +345,7 @@ def _open_output(tensors: Sequence[str], settings: dict[str, Any], resources: Re
         of_input["sizes"] = None
     request = _make_request(of_job, of_input, resources)
     a = options.make_request(resources, input=name_of_a, **of_a)
-    job = suggest.load(inputs.read_like(request, a))
+    job = loading.load_job(inputs.read_like(request, a))
     return _Inputs(inputs.load_output(a, "A", like=job.values.desc), job.values, job)
 
 

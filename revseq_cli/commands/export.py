@@ -47,7 +47,7 @@ def command(
     https://github.com/microsoft/DirectML/tree/master/DxDispatch.
     """
     from revseq_cli.operator import spec
-    from revseq_cli.pipeline import passes, suggest
+    from revseq_cli.pipeline import loading, passes
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.porting.departures import find_departures
     from revseq_cli.porting.dxdispatch import write_model
@@ -58,7 +58,7 @@ def command(
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
-        job = suggest.load(options.make_request(override=True, level=level, **job_options))
+        job = loading.load_job(options.make_request(override=True, level=level, **job_options))
     except RevseqError as e:
         if "--feature-level none" in e.hint:
             e.hint = "no feature level of DirectML runs such a job"

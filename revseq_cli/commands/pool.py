@@ -28,7 +28,7 @@ from revseq_cli.files import new
 from revseq_cli.files.local import UnnamedFile
 from revseq_cli.files.new import FileGroup, NewFile
 from revseq_cli.formats import table
-from revseq_cli.pipeline import executors, passes, suggest
+from revseq_cli.pipeline import executors, loading, passes
 from revseq_cli.pipeline.plan import plan_reversal
 from revseq_cli.report.outcomes import Outcome
 
@@ -345,7 +345,7 @@ def _write_output(
         parameters["memory"] = max(1, parameters["memory"] // sharing)
     resources = options.take_resources(parameters)
     request = run.keep_digits(options.make_request(resources, **parameters), output)
-    job = suggest.load(request)
+    job = loading.load_job(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     planned = replace(outcome, planned=True)
     if not files.has_folder(entry.output):

@@ -102,7 +102,7 @@ def command(
         _require_file(dry_run=dry_run)
     if example:
         _require_printed_text(path, format_name)
-    from revseq_cli.pipeline import suggest
+    from revseq_cli.pipeline import loading
     from revseq_cli.pipeline.plan import plan_reversal
 
     request = options.make_request(resources, format_name=format_name, **job_options)
@@ -113,7 +113,7 @@ def command(
             file = f"a .{printed_format.name} file"
             raise UsageError(f"--example prints text, but standard output is {file}")
     request = keep_digits(request, path, printed_format)
-    job = suggest.load(request)
+    job = loading.load_job(request)
     sink: FileSink | None = None
     if path is not None:
         sink = new_sink(job, request, path, resources, overwrite=overwrite, only=only)

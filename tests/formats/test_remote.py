@@ -505,15 +505,15 @@ def test_a_store_of_a_job_that_fails_twice(revseq, bucket, far, again):
     """Its worker dies after it has put the chunks, and then dies or fails in another way."""
     fails = f"""
 import os, signal, pathlib
-import revseq_cli.files.upload as u, revseq_cli.pipeline.suggest as s
+import revseq_cli.files.upload as u, revseq_cli.pipeline.loading as s
 def die():
     pathlib.Path("died").touch()
     os.kill(os.getpid(), signal.SIGKILL)
-def load(request, real=s.load):
+def load(request, real=s.load_job):
     if os.path.exists("died"):
         {again}
     return real(request)
-s.load = load
+s.load_job = load
 u.NewStore.take_name = lambda file: die()
 """
     words = ("batch", "--each", "far/x.zarr", "--lengths", "far/n.npy", *JOB)

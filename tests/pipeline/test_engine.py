@@ -18,9 +18,9 @@ from revseq_cli.formats.memory import MemorySink, MemorySource
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import Job
+from revseq_cli.pipeline.loading import load_job
 from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, plan_reversal
 from revseq_cli.pipeline.request import Request
-from revseq_cli.pipeline.suggest import load
 
 
 @pytest.mark.parametrize("suffix", ["npy", "h5"])
@@ -32,10 +32,10 @@ def test_the_memory_of_a_mask_is_counted(tmp_path, suffix):
     with h5py.File(tmp_path / "m.h5", "w") as f:
         f.create_dataset("m", data=mask, chunks=mask.shape, compression="gzip")
     request = Request(str(tmp_path / "x.npy"), str(tmp_path / f"m.{suffix}"), 1, mask=True)
-    load(request)  # which loads HDF5
+    load_job(request)  # which loads HDF5
     tracemalloc.start()
     try:
-        job = load(request)
+        job = load_job(request)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
