@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.plan import Resources
     from revseq_cli.pipeline.request import Request
     from revseq_cli.porting.diagnose import Diagnosis
-    from revseq_cli.report.comparison import Comparison, WrongSequence
+    from revseq_cli.report.comparison import Comparison
+    from revseq_cli.report.sequences import WrongSequence
 
 _OF_A = ("dtype", "input_format", "sizes")  # settings that say how A is read
 _OF_TOLERANCE = ("atol", "rtol", "ulp", "equal_nan")
@@ -367,7 +368,7 @@ def _make_request(of_job: Sequence[str], settings: dict[str, Any], resources: Re
 
 def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequence, ...]:
     """The first wrong sequences of the output of a job."""
-    from revseq_cli.report import comparison
+    from revseq_cli.report import sequences
     from revseq_cli.report.subject import Subject
 
     pair = opened.pair
@@ -383,7 +384,7 @@ def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequ
         mask=opened.read_mask,
         differences=opened.differences,
     )
-    return tuple(comparison.read_wrong_sequences(subject, most))
+    return tuple(sequences.read_wrong_sequences(subject, most))
 
 
 def _draw_picture(opened: _OpenComparison) -> str:

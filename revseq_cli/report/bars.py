@@ -1,6 +1,15 @@
-"""Pictures of long sequences: a bar for each, with its reversed part and what is wrong."""
+"""Pictures of long sequences: a bar for each, with its reversed part and what is wrong.
+
+    sequence   length  0   axis 1 →                   99
+           0       60  ============================------
+           1       20  ========--------------------------
+
+The numbers of sequences and their lengths are text that ends at the right of its column.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from revseq_cli.report import svg
 from revseq_cli.report.subject import Row, Subject
@@ -8,87 +17,124 @@ from revseq_cli.report.subject import Row, Subject
 _BAR = 12  # pixels: the height of a bar
 _STEP = 17  # pixels from one bar to the next
 _TOP = 30  # pixels for the heads of the columns
+_LINE = 22  # pixels from one line of the legend to the next
 _NARROWEST = 2  # pixels of a wrong part, however short it is
 _GAP = 10  # pixels between two columns
+_ROOM = svg.WIDEST - 2 * svg.MARGIN
 _MOST_PARTS = 5  # of a sequence that are put into words
 
 
-def draw(subject: Subject) -> tuple[list[str], float, float]:
-    """The elements of the picture, and their width and height."""
-    room = svg.WIDEST - 2 * svg.MARGIN
-    labels = ["sequence" if subject.batch_axis is None else "batch"]
-    labels += [subject.label(row) for row in subject.rows]
-    label_width = max(len(label) for label in labels) * svg.SMALL
-    lengths = ["length"] if subject.lengths is not None else []
-    lengths += [str(row.length) for row in subject.rows if row.length is not None]
-    length_width = max((len(word) for word in lengths), default=0) * svg.SMALL
-    left = label_width + _GAP
-    if length_width:
-        left += length_width + _GAP
-    width = room - left
-    last = str(subject.sequence_size - 1)
-    parts = [
-        svg.text(labels[0], label_width, 20, "small quiet end"),
-        svg.text(f"0   axis {subject.axis} \u2192", left, 20, "small quiet"),
-        svg.text(last, room, 20, "small quiet end"),
-    ]
-    if length_width:
-        parts.append(svg.text("length", left - _GAP, 20, "small length end"))
-    bars = []
-    for i, row in enumerate(subject.rows):
-        y = _TOP + i * _STEP
-        drawn = [svg.tooltip(_words(subject, row))]
-        drawn.append(svg.text(subject.label(row), label_width, y + 10, "small quiet end"))
-        if row.length is not None:
-            drawn.append(svg.text(str(row.length), left - _GAP, y + 10, "small length end"))
-        drawn += _draw_bar(subject, row, left, y, width)
-        bars.append(svg.tag("g", "".join(drawn), role="listitem"))
-    parts.append(svg.tag("g", "".join(bars), role="list", aria_label="sequences", class_="bars"))
-    y = _TOP + len(subject.rows) * _STEP + 8
+@dataclass(frozen=True)
+class _Columns:
+    """Where the columns of labels and lengths end, and where the bars begin."""
+
+    label_end: float
+    length_end: float
+    bar_start: float
+
+    @property
+    def bar_width(self) -> float:
+        return _ROOM - self.bar_start
+
+
+def draw(subject: Subject) -> svg.Drawing:
+    """The bars below the heads of the columns, and a legend below them."""
+    columns = _lay_out(subject)
+    elements = _draw_heads(subject, columns)
+    rows = []
+    y: float = _TOP
+    for row in subject.rows:
+        rows.append(svg.tag("g", "".join(_draw_row(subject, row, columns, y)), role="listitem"))
+        y += _STEP
+    elements.append(svg.tag("g", "".join(rows), role="list", aria_label="sequences", class_="bars"))
+    y += 8
     if subject.words_for_left_out():
-        parts.append(svg.text("\u2026", label_width, y, "small quiet end"))
+        elements.append(svg.text("\u2026", columns.label_end, y, "small quiet end"))
         y += 8
-    for meaning, mark in _legend(subject):
+    for words, mark in _legend(subject):
+        x = 0
         if mark:
+            x = 32
             sample = svg.tag("rect", class_=mark, x=1, y=y + 3, width=22, height=_BAR, rx=2)
-            parts.append(svg.tag("g", sample, class_="bars"))
-        parts.append(svg.text(meaning, 32 if mark else 0, y + 14, "words quiet"))
-        y += 22
-    return parts, room, y
+            elements.append(svg.tag("g", sample, class_="bars"))
+        elements.append(svg.text(words, x, y + 14, "words quiet"))
+        y += _LINE
+    return svg.Drawing(elements, _ROOM, y)
 
 
 def describe(subject: Subject) -> list[str]:
     """What the bars show, in words."""
+    lines = [_describe_row(subject, row) for row in subject.rows]
     left_out = subject.words_for_left_out()
-    lines = [_words(subject, row) for row in subject.rows]
-    return [*lines, left_out] if left_out else lines
+    if left_out:
+        lines.append(left_out)
+    return lines
 
 
-def _draw_bar(subject: Subject, row: Row, left: float, y: float, width: float) -> list[str]:
+def _lay_out(subject: Subject) -> _Columns:
+    labels = [_label_head(subject), *(subject.label(row) for row in subject.rows)]
+    label_end = max(map(len, labels)) * svg.SMALL
+    if subject.lengths is None:
+        return _Columns(label_end, label_end, label_end + _GAP)
+    lengths = ["length", *(str(row.length) for row in subject.rows)]
+    length_end = label_end + _GAP + max(map(len, lengths)) * svg.SMALL
+    return _Columns(label_end, length_end, length_end + _GAP)
+
+
+def _label_head(subject: Subject) -> str:
+    return "sequence" if subject.batch_axis is None else "batch"
+
+
+def _draw_heads(subject: Subject, columns: _Columns) -> list[str]:
+    last = str(subject.sequence_size - 1)
+    heads = [
+        svg.text(_label_head(subject), columns.label_end, 20, "small quiet end"),
+        svg.text(f"0   axis {subject.axis} \u2192", columns.bar_start, 20, "small quiet"),
+        svg.text(last, _ROOM, 20, "small quiet end"),
+    ]
+    if subject.lengths is not None:
+        heads.append(svg.text("length", columns.length_end, 20, "small length end"))
+    return heads
+
+
+def _draw_row(subject: Subject, row: Row, columns: _Columns, y: float) -> list[str]:
+    """The label of a sequence, its length and its bar."""
+    label = subject.label(row)
+    elements = [
+        svg.tooltip(_describe_row(subject, row)),
+        svg.text(label, columns.label_end, y + 10, "small quiet end"),
+    ]
+    if row.length is not None:
+        length = svg.text(str(row.length), columns.length_end, y + 10, "small length end")
+        elements.append(length)
+    return elements + _draw_bar(subject, row, columns, y)
+
+
+def _draw_bar(subject: Subject, row: Row, columns: _Columns, y: float) -> list[str]:
     """The whole sequence, its reversed part over that, and the wrong parts over both."""
     size = subject.sequence_size
-    drawn = [_rect("copied", left, y, width)]
+    left = columns.bar_start
+    width = columns.bar_width
+    parts = [_draw_part("copied", left, y, width)]
     reversed_size = subject.reversed_size(row)
     if reversed_size:
-        drawn.append(_rect("bar", left, y, width * reversed_size / size))
+        parts.append(_draw_part("bar", left, y, width * reversed_size / size))
     for start, stop in row.wrong:
-        x = left + width * start / size
         wrong_width = max(_NARROWEST, width * (stop - start) / size)
-        x = min(x, left + width - wrong_width)
-        drawn.append(_rect(svg.DIFFERENT, x, y, wrong_width))
-    return drawn
+        x = min(left + width * start / size, left + width - wrong_width)
+        parts.append(_draw_part(svg.DIFFERENT, x, y, wrong_width))
+    return parts
 
 
-def _rect(mark: str, x: float, y: float, width: float) -> str:
-    return svg.tag(
-        "rect", class_=mark, x=round(x, 1), y=y, width=round(width, 1), height=_BAR, rx=2
-    )
+def _draw_part(mark: str, x: float, y: float, width: float) -> str:
+    width = round(width, 1)
+    return svg.tag("rect", class_=mark, x=round(x, 1), y=y, width=width, height=_BAR, rx=2)
 
 
-def _words(subject: Subject, row: Row) -> str:
+def _describe_row(subject: Subject, row: Row) -> str:
     """What the bar of a sequence shows."""
     label = subject.label(row)
-    noun = "sequence" if subject.batch_axis is None else "batch"
+    noun = _label_head(subject)
     words = [f"{noun} {label}" if label else noun]
     if row.length is not None:
         words.append(f"length {row.length}")
@@ -105,15 +151,12 @@ def _words(subject: Subject, row: Row) -> str:
 
 def _legend(subject: Subject) -> list[tuple[str, str]]:
     """What the parts of the bars mean, and what is left out: sentences with their marks, or ""."""
-    items = []
+    lines = [("equal", "copied")]
     if subject.lengths is not None:
-        items.append(("reversed", "bar"))
-        items.append(("padding, copied as it is", "copied"))
-    else:
-        items.append(("equal", "copied"))
+        lines = [("reversed", "bar"), ("padding, copied as it is", "copied")]
     if any(row.wrong for row in subject.rows):
-        items.append(("differs", svg.DIFFERENT))
+        lines.append(("differs", svg.DIFFERENT))
     left_out = subject.words_for_left_out()
     if left_out:
-        items.append((left_out, ""))
-    return items
+        lines.append((left_out, ""))
+    return lines

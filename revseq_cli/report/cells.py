@@ -6,12 +6,13 @@ columns at differences and at ends of sequences are drawn, and a mark shows wher
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from revseq_cli.core.errors import shorten
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import LENGTHS
-from revseq_cli.report import svg, view
+from revseq_cli.report import preview, svg
 from revseq_cli.report.subject import Row, Subject
 from revseq_cli.report.svg import CLAMPED, COPIED, DIFFERENT, REVERSED
 from revseq_cli.text.numbers import render_numbers
@@ -20,24 +21,33 @@ _MOST_CHARACTERS = 8  # of an element; longer numbers are rounded
 _DIGITS = 4  # of a rounded number
 _CHARACTER = 8.5  # pixels, with room for wide fonts
 _TILE = 30  # pixels: the height of a cell, and its least width
+_TEXT = 20  # pixels from the top of a cell to the baseline of its text
+_HEAD = -10  # pixels from the top of the first row to the baseline of the heads of columns
 _BRACKET = 8  # pixels between two rows, for the bracket above what is reversed
+_GAP = 2  # pixels between two columns
 _CUT = 18  # pixels of the mark for columns that are left out
-_BETWEEN = 40  # pixels between two tables
+_BETWEEN = 40  # pixels between two tables side by side
+_BELOW = 24  # pixels below a table
 _HEADING = 50  # pixels above the first row: the name of the tensor, and the axis
 _NARROWEST = 120  # pixels of a table: the name of a tensor
+_LEGEND_LINE = 22  # pixels from one line of the legend to the next
+_ROOM = svg.WIDEST - 2 * svg.MARGIN
 
 
 @dataclass(frozen=True)
-class _Table:
-    """Where the columns and rows of all tables are, and what the rows hold."""
+class _Layout:
+    """What the tables of all tensors have in common: their rows, their columns and their size.
+
+    `columns` are the indices along the axis that are drawn, and `xs` where each begins. The labels
+    of rows and the lengths take `left` pixels before the first one, the labels only `label_width`.
+    """
 
     subject: Subject
-    texts: list[list[list[str]]]  # of each tensor, row and column that is drawn
     columns: list[int]
     xs: list[float]
     column_width: float
     label_width: float
-    left: float  # the width of labels and lengths
+    left: float
 
     @property
     def width(self) -> float:
@@ -46,167 +56,175 @@ class _Table:
 
     @property
     def height(self) -> float:
-        return _HEADING + len(self.subject.rows) * (_TILE + _BRACKET)
+        return _row_y(len(self.subject.rows)) + _HEADING
 
 
-def draw(subject: Subject) -> tuple[list[str], float, float]:
-    """The elements of the picture, and their width and height."""
-    table = _lay_out(subject)
-    parts = []
-    room = svg.WIDEST - 2 * svg.MARGIN
-    count = len(subject.tensors)
-    are_side_by_side = count * (table.width + _BETWEEN) - _BETWEEN <= room
-    width = table.width
-    y = 0.0
-    for number in range(count):
-        x = number * (table.width + _BETWEEN) if are_side_by_side else 0
-        parts.append(svg.group(_draw_table(table, number), x, y))
-        width = max(width, x + table.width)
-        if number == count - 1 or not are_side_by_side:
-            y += table.height + 24
-    for meaning, swatch in _legend(table):
-        x = 32 if swatch else 0
-        for line in svg.wrap(meaning):
-            words = svg.text(line, x, 14, "words quiet")
-            parts.append(svg.group([*swatch, words], 0, y))
+def draw(subject: Subject) -> svg.Drawing:
+    """A table for each tensor, side by side if there is room, and a legend below them."""
+    texts = [_read_texts(subject, source) for _, source in subject.tensors]
+    layout = _lay_out(subject, texts)
+    tables = [_draw_table(layout, number, rows) for number, rows in enumerate(texts)]
+    step = layout.width + _BETWEEN
+    if len(tables) * step - _BETWEEN <= _ROOM:
+        elements = [svg.group(table, i * step, 0) for i, table in enumerate(tables)]
+        width = (len(tables) - 1) * step + layout.width
+        y = layout.height + _BELOW
+    else:
+        step = layout.height + _BELOW
+        elements = [svg.group(table, 0, i * step) for i, table in enumerate(tables)]
+        width = layout.width
+        y = len(tables) * step
+    for sentence, sample in _legend(layout, texts):
+        x = 32 if sample else 0
+        for i, line in enumerate(svg.wrap(sentence)):
+            parts = [svg.text(line, x, 14, "words quiet")]
+            if i == 0:
+                parts = [*sample, *parts]
+            elements.append(svg.group(parts, 0, y))
             width = max(width, x + len(line) * svg.WORD)
-            swatch = []
-            y += 22
-    return parts, width, y
+            y += _LEGEND_LINE
+    return svg.Drawing(elements, width, y)
 
 
 def describe(subject: Subject) -> list[str]:
     """The tensors in the notation of the pages, for those who cannot see the cells."""
-    sources = [(name, source, "") for name, source in subject.tensors]
+    parts = [_describe_tensor(name, source) for name, source in subject.tensors]
     if subject.lengths is not None:
-        sources.insert(1, ("SequenceTensor", subject.lengths, f"Axis: {subject.axis}"))
-    lines = []
-    for name, source, more in sources:
-        ends = view.ends_of(source.sizes, view.PREVIEW)
-        lines += [f"{name}: {source.desc}", *view.show_rows(source, ends).split("\n"), ""]
-        if more:
-            lines += [more, ""]
-    return lines
+        lengths = _describe_tensor("SequenceTensor", subject.lengths)
+        parts.insert(1, [*lengths, f"Axis: {subject.axis}", ""])
+    return [line for part in parts for line in part]
 
 
-def _lay_out(subject: Subject) -> _Table:
+def _describe_tensor(name: str, source: Source) -> list[str]:
+    ends = preview.choose_ends(source.sizes, preview.MOST_ELEMENTS)
+    return [f"{name}: {source.desc}", *preview.write_rows(source, ends).split("\n"), ""]
+
+
+def _read_texts(subject: Subject, source: Source) -> list[list[str]]:
+    """The elements of each row of a tensor as text."""
+    size = subject.sequence_size
+    return [render_numbers(subject.read(source, row, 0, size)) for row in subject.rows]
+
+
+def _lay_out(subject: Subject, texts: list[list[list[str]]]) -> _Layout:
     """Choose the columns that fit, and find where they are."""
-    whole = [
-        [render_numbers(subject.read(source, row)) for row in subject.rows]
-        for _, source in subject.tensors
-    ]
-    longest = max((len(_round(word)) for rows in whole for row in rows for word in row), default=1)
-    column_width = max(_TILE, longest * _CHARACTER + 12)
-    labels = [subject.label(row) for row in subject.rows]
-    label_width = max((len(label) for label in labels), default=0) * svg.SMALL
+    words = [_round(word) for rows in texts for row in rows for word in row]
+    column_width = max(_TILE, max(map(len, words), default=1) * _CHARACTER + 12)
+    label_width = max((len(subject.label(row)) for row in subject.rows), default=0) * svg.SMALL
     left = label_width + 8 if label_width else 0.0
     if subject.lengths is not None:
-        words = ["length", *(_length_words(subject, row) for row in subject.rows)]
-        left += max(len(word) for word in words) * _CHARACTER + 14
-    room = svg.WIDEST - 2 * svg.MARGIN - left
-    columns = _choose_columns(subject, int(room // (column_width + 2)))
+        lengths = ["length", *(_length_text(subject, row) for row in subject.rows)]
+        left += max(map(len, lengths)) * _CHARACTER + 14
+    columns = _choose_columns(subject, int((_ROOM - left) // (column_width + _GAP)))
     xs = []
     x = 0.0
     for i, column in enumerate(columns):
         if i and column != columns[i - 1] + 1:
             x += _CUT
         xs.append(x)
-        x += column_width + 2
-    texts = [[[row[column] for column in columns] for row in rows] for rows in whole]
-    return _Table(subject, texts, columns, xs, column_width, label_width, left)
+        x += column_width + _GAP
+    return _Layout(subject, columns, xs, column_width, label_width, left)
 
 
 def _choose_columns(subject: Subject, most: int) -> list[int]:
-    """All columns, or those at differences, at both ends of the axis, and at ends of sequences."""
-    size = subject.sequence_size if subject.rows else 0
+    """All columns, or those at differences, at both ends of the axis, and at ends of lengths."""
+    rows = subject.rows
+    size = subject.sequence_size if rows else 0
     if size <= most:
         return list(range(size))
     most = max(1, most - 1)  # a cut takes room, too
-    # The columns in the order of their importance; those that come first are drawn.
-    columns = [start for row in subject.rows for start, _ in row.wrong]
-    for row in subject.rows:
-        for start, stop in row.wrong:
-            columns += range(start, stop)
-    columns += [0, size - 1]
-    for row in subject.rows:
-        if row.length:
-            end = min(row.length, size)
-            columns += [end - 1, min(end, size - 1)]
-    columns += range(size)
-    return sorted(list(dict.fromkeys(columns))[:most])
-
-
-def _draw_table(table: _Table, number: int) -> list[str]:
-    """One tensor; the first has the lengths of its rows."""
-    subject = table.subject
-    name, source = subject.tensors[number]
-    middle = table.column_width / 2
-    heads = [
-        svg.text(str(column), x + middle, -10, "cell small quiet", "columnheader")
-        for column, x in zip(table.columns, table.xs, strict=True)
-    ]
-    rows = [svg.tag("g", "".join(heads), role="row")]
-    for i, row in enumerate(subject.rows):
-        rows.append(svg.tag("g", "".join(_draw_row(table, number, i, row)), role="row"))
-    drawn = [svg.tag("g", "".join(rows), role="table", aria_label=name)]
-    drawn += _cut_marks(table)
-    if number == 0 and subject.lengths is not None:
-        drawn.append(svg.text("length", -10, -10, "small length end"))
-        for i, row in enumerate(subject.rows):
-            drawn += _draw_length(table, i, row)
-    if source.sizes:
-        drawn.append(svg.text(f"axis {subject.axis} \u2192", 0, -26, "small length"))
-    return [
-        svg.text(name, 0, 14, "name"),
-        svg.group(drawn, table.left, _HEADING + 8),
-    ]
+    starts = [start for row in rows for start, _ in row.wrong]
+    wrong = [column for row in rows for run in row.wrong for column in range(*run)]
+    lengths = [min(row.length, size) for row in rows if row.length]
+    around_ends = [column for length in lengths for column in (length - 1, min(length, size - 1))]
+    by_importance = [*starts, *wrong, 0, size - 1, *around_ends, *range(size)]
+    return sorted(list(dict.fromkeys(by_importance))[:most])
 
 
 def _row_y(i: int) -> float:
     return i * (_TILE + _BRACKET)
 
 
-def _draw_row(table: _Table, number: int, i: int, row: Row) -> list[str]:
+def _draw_table(layout: _Layout, number: int, texts: list[list[str]]) -> list[str]:
+    """The tensor of that number, whose elements are `texts`; the first one has the lengths, too."""
+    subject = layout.subject
+    name, source = subject.tensors[number]
+    rows = [_draw_heads(layout)]
+    rows += [_draw_row(layout, i, words) for i, words in enumerate(texts)]
+    elements = [svg.tag("g", "".join(rows), role="table", aria_label=name)]
+    elements += _draw_cuts(layout)
+    if number == 0 and subject.lengths is not None:
+        elements.append(svg.text("length", -10, _HEAD, "small length end"))
+        for i, row in enumerate(subject.rows):
+            elements += _draw_length(layout, row, _row_y(i))
+    if source.sizes:
+        elements.append(svg.text(f"axis {subject.axis} \u2192", 0, -26, "small length"))
+    return [
+        svg.text(name, 0, 14, "name"),
+        svg.group(elements, layout.left, _HEADING + 8),
+    ]
+
+
+def _draw_heads(layout: _Layout) -> str:
+    """The index of each column above it."""
+    middle = layout.column_width / 2
+    heads = [
+        svg.text(str(column), x + middle, _HEAD, "cell small quiet", "columnheader")
+        for column, x in zip(layout.columns, layout.xs, strict=True)
+    ]
+    return svg.tag("g", "".join(heads), role="row")
+
+
+def _draw_row(layout: _Layout, i: int, words: list[str]) -> str:
     """The cells of a sequence, after its label."""
-    subject = table.subject
+    subject = layout.subject
+    row = subject.rows[i]
     y = _row_y(i)
-    drawn = []
+    cells = []
     label = subject.label(row)
     if label:
-        x = table.label_width - table.left
-        drawn.append(svg.text(label, x, y + 20, "end small quiet", "rowheader"))
-    for x, column, word in zip(table.xs, table.columns, table.texts[number][i], strict=True):
-        mark = _mark(subject, row, column)
-        tile = svg.tag("rect", class_=mark, x=x, y=y, width=table.column_width, height=_TILE, rx=4)
-        short = _round(word)
-        words = svg.text(short, x + table.column_width / 2, y + 20, f"cell {mark}")
-        digits = svg.tooltip(word) if short != word else ""
-        drawn.append(svg.tag("g", digits + tile + words, role="cell"))
-    return drawn
+        x = layout.label_width - layout.left
+        cells.append(svg.text(label, x, y + _TEXT, "end small quiet", "rowheader"))
+    for x, column in zip(layout.xs, layout.columns, strict=True):
+        mark = _choose_mark(subject, row, column)
+        cells.append(_draw_cell(words[column], mark, x, y, layout.column_width))
+    return svg.tag("g", "".join(cells), role="row")
 
 
-def _cut_marks(table: _Table) -> list[str]:
+def _draw_cell(word: str, mark: str, x: float, y: float, width: float) -> str:
+    """An element; if it is rounded, all of its digits are in a tooltip."""
+    short = _round(word)
+    parts = [
+        svg.tag("rect", class_=mark, x=x, y=y, width=width, height=_TILE, rx=4),
+        svg.text(short, x + width / 2, y + _TEXT, f"cell {mark}"),
+    ]
+    if short != word:
+        parts.insert(0, svg.tooltip(word))
+    return svg.tag("g", "".join(parts), role="cell")
+
+
+def _draw_cuts(layout: _Layout) -> list[str]:
     """A mark where columns are left out, and one below the last row where rows are."""
     marks = []
-    height = _row_y(len(table.subject.rows))
-    for i, column in enumerate(table.columns[1:], 1):
-        if column != table.columns[i - 1] + 1:
-            marks.append(svg.text("\u22ef", table.xs[i] - 1 - _CUT / 2, -10, "cell quiet"))
-    if table.subject.words_for_left_out() and table.xs:
-        marks.append(svg.text("\u2026", table.column_width / 2, height + 8, "cell quiet"))
+    for i, column in enumerate(layout.columns[1:], 1):
+        if column != layout.columns[i - 1] + 1:
+            marks.append(svg.text("\u22ef", layout.xs[i] - 1 - _CUT / 2, _HEAD, "cell quiet"))
+    if layout.subject.words_for_left_out() and layout.xs:
+        y = _row_y(len(layout.subject.rows)) + 8
+        marks.append(svg.text("\u2026", layout.column_width / 2, y, "cell quiet"))
     return marks
 
 
-def _mark(subject: Subject, row: Row, column: int) -> str:
+def _choose_mark(subject: Subject, row: Row, column: int) -> str:
     """What an element is drawn as."""
-    if any(start <= column < stop for start, stop in row.wrong):
+    if row.is_wrong_at(column):
         return DIFFERENT
     if column < subject.reversed_size(row):
         return REVERSED
     return COPIED
 
 
-def _length_words(subject: Subject, row: Row) -> str:
+def _length_text(subject: Subject, row: Row) -> str:
     if _is_clamped(subject, row):
         return f"{row.length} \u2192 {subject.sequence_size}"
     return str(row.length)
@@ -216,60 +234,61 @@ def _is_clamped(subject: Subject, row: Row) -> bool:
     return row.length is not None and row.length > subject.sequence_size
 
 
-def _draw_length(table: _Table, i: int, row: Row) -> list[str]:
-    """The length of a sequence, and a bracket above what it reverses; open where that is cut."""
-    subject = table.subject
-    y = _row_y(i)
+def _draw_length(layout: _Layout, row: Row, y: float) -> list[str]:
+    """The length of a sequence, and a bracket above what it reverses.
+
+    The bracket is open at the right if the last of these columns is left out.
+    """
+    subject = layout.subject
     mark = CLAMPED if _is_clamped(subject, row) else "length"
-    drawn = [svg.text(_length_words(subject, row), -10, y + 20, f"end {mark}")]
+    elements = [svg.text(_length_text(subject, row), -10, y + _TEXT, f"end {mark}")]
     length = min(row.length or 0, subject.sequence_size)
-    inside = [x for x, column in zip(table.xs, table.columns, strict=True) if column < length]
-    if not inside:
-        return drawn
-    right = inside[-1] + table.column_width - 1
+    reversed_columns = [column for column in layout.columns if column < length]
+    if not reversed_columns:
+        return elements
+    right = layout.xs[len(reversed_columns) - 1] + layout.column_width - 1
     path = f"M1 {y - 2:g} 1 {y - 6.5:g} {right:g} {y - 6.5:g}"
-    if length - 1 in table.columns:
+    if reversed_columns[-1] == length - 1:
         path += f" {right:g} {y - 2:g}"
-    return [*drawn, svg.tag("path", d=path, class_="bracket")]
+    return [*elements, svg.tag("path", d=path, class_="bracket")]
 
 
-def _legend(table: _Table) -> list[tuple[str, list[str]]]:
+def _legend(layout: _Layout, texts: list[list[list[str]]]) -> Iterator[tuple[str, list[str]]]:
     """What marks and brackets mean, and what is left out: sentences, each with a sample."""
-    subject = table.subject
-    marks = {_mark(subject, row, column) for row in subject.rows for column in table.columns}
+    subject = layout.subject
+    yield from _explain_marks(layout)
+    if subject.lengths is not None:
+        about = shorten(f"{LENGTHS} {subject.lengths.desc}", 60)
+        sample = svg.tag("path", d="M1 12 v-5 h22 v5")
+        yield f"length of the sequence, from {about}", [sample]
+    shown = [row[column] for rows in texts for row in rows for column in layout.columns]
+    if any(_round(word) != word for word in shown):
+        yield "rounded: pointing at a number shows all of its digits", []
+    if len(layout.columns) < subject.sequence_size and subject.rows:
+        yield f"{len(layout.columns)} of {subject.sequence_size} columns are shown", []
+    left_out = subject.words_for_left_out()
+    if left_out:
+        yield left_out, []
+    if not shown:
+        yield "there are no elements", []
+
+
+def _explain_marks(layout: _Layout) -> Iterator[tuple[str, list[str]]]:
+    """What the colours mean that are in the picture, each with a cell of that colour."""
+    subject = layout.subject
+    marks = {_choose_mark(subject, row, i) for row in subject.rows for i in layout.columns}
     if any(_is_clamped(subject, row) for row in subject.rows):
         marks.add(CLAMPED)
-    size = f"{subject.sequence_size:,}"
     meanings = {
         REVERSED: "reversed",
-        COPIED: "copied" if subject.lengths is not None else "equal",
+        COPIED: "equal" if subject.lengths is None else "copied",
         DIFFERENT: "differs",
-        CLAMPED: f"length above the axis size, which counts as {size}",
+        CLAMPED: f"length above the axis size, which counts as {subject.sequence_size:,}",
     }
-    items: list[tuple[str, list[str]]] = []
     for mark, meaning in meanings.items():
         if mark in marks:
             tile = svg.tag("rect", class_=mark, x=1, y=1, width=22, height=16, rx=4)
-            items.append((meaning, [tile, svg.text("1", 12, 13.5, f"cell small {mark}")]))
-    if subject.lengths is not None:
-        sample = [svg.tag("path", d="M1 12 v-5 h22 v5")]
-        items.append((f"length of the sequence, from {_about_lengths(subject.lengths)}", sample))
-    words = [word for rows in table.texts for row in rows for word in row]
-    if any(_round(word) != word for word in words):
-        items.append(("rounded: pointing at a number shows all of its digits", []))
-    if len(table.columns) < subject.sequence_size and subject.rows:
-        cut = f"{len(table.columns)} of {subject.sequence_size} columns are shown"
-        items.append((cut, []))
-    left_out = subject.words_for_left_out()
-    if left_out:
-        items.append((left_out, []))
-    if not words:
-        items.append(("there are no elements", []))
-    return items
-
-
-def _about_lengths(lengths: Source) -> str:
-    return shorten(f"{LENGTHS} {lengths.desc}", 60)
+            yield meaning, [tile, svg.text("1", 12, 13.5, f"cell small {mark}")]
 
 
 def _round(word: str) -> str:

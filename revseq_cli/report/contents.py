@@ -15,25 +15,23 @@ from revseq_cli.core.errors import printable
 from revseq_cli.core.tensors import in_braces
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.listings import Contents, Item
-from revseq_cli.report import terminal, view
+from revseq_cli.report import terminal
+from revseq_cli.report.preview import MOST_ELEMENTS, choose_ends, choose_near_ends, write_rows
 from revseq_cli.text.numbers import render_numbers
 
 if TYPE_CHECKING:
     from revseq_cli.report.objects import StatisticsRecord
 
 _HEADS = ("name", "data type", "shape", "dimensions", "attributes", "storage")
-_SHAPE = 2  # columns
-_DIMENSIONS = 3
-_ATTRIBUTES = 4
-_STORAGE = 5
-_LEAST_NEEDED = (_STORAGE, _ATTRIBUTES, _DIMENSIONS)  # those that a narrow terminal does without
+_LEAST_NEEDED = ("storage", "attributes", "dimensions")  # the first that a narrow terminal omits
 _GAP = 2  # blanks between two columns
+_LEAST_ROOM = 8  # columns in which a cell is wrapped
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value
 _MOST_ROWS = 60  # of a file on a terminal; of a larger one, groups are shown with what to type
 _PREVIEW_CHUNK = 1 << 28  # bytes; larger chunks are decoded whole, which takes too long
-_LABEL_WIDTH = 12  # columns
+_LABEL_WIDTH = 14  # columns
 
-Cells = list[str]
+Row = dict[str, str]  # the cells of a row by the heads of their columns
 
 
 def tensor_text(
@@ -72,8 +70,8 @@ def file_text(contents: Contents, width: int | None = None) -> str:
     rest = ""
     if width is not None and len(items) > _MOST_ROWS:
         items, rest = _choose_items(contents)
-    rows = [_cells_of(contents, item) for item in items]
-    lines = [_summary(contents), *_table(rows, width)]
+    rows = [_describe_item(contents, item) for item in items]
+    lines = [_summary(contents), *_write_table(rows, width)]
     if rest:
         lines.append(rest)
     return "\n".join(lines)
@@ -99,7 +97,7 @@ def _summary(contents: Contents) -> str:
 def _choose_items(contents: Contents) -> tuple[tuple[Item, ...], str]:
     """Some of very many items, and what to type for the rest.
 
-    They are those that are in no further group, or the first ones.
+    They are the groups and what is next to them, or the first ones of a file without groups.
     """
     outermost = [item for item in contents.items if item.depth == 0]
     groups = [item for item in outermost if item.is_group]
@@ -159,66 +157,74 @@ def _preview(source: Source) -> str:
     chunk = prod(source.chunks or ()) * source.dtype.itemsize
     if chunk > most:
         return f"// no preview: a chunk has {chunk:,} bytes"
-    ends = view.ends_of(source.sizes, view.PREVIEW)
+    ends = choose_ends(source.sizes, MOST_ELEMENTS)
     if is_far:
-        ends = view.choose_near_ends(source, ends)
-    return view.show_rows(source, ends)
+        ends = choose_near_ends(source, ends)
+    return write_rows(source, ends)
 
 
-def _cells_of(contents: Contents, item: Item) -> Cells:
+def _describe_item(contents: Contents, item: Item) -> Row:
     """The cells of an item; one without a shape has only what it is."""
-    label = item.key.rpartition("/")[2] if contents.is_tree else item.key
-    # As a shell takes it; what no terminal shows is escaped.
-    is_shown = bool(label) and label.isprintable()
-    name = "  " * item.depth + (platform.quote(label) if is_shown else printable(label))
+    name = _write_name(contents, item)
     attributes = "" if item.attributes is None else f"{item.attributes:,}"
     if item.is_group:
         inside = [other for other in contents.tensors if other.key.startswith(f"{item.key}/")]
-        return [f"{name}/", terminal.say_count(len(inside), "tensor"), "", "", attributes, ""]
+        count = terminal.say_count(len(inside), "tensor")
+        return {"name": f"{name}/", "data type": count, "attributes": attributes}
     if item.sizes is None:
-        return [name, printable(item.what), "", "", "", ""]
-    kind = item.desc.data_type.name if item.desc else printable(item.what)
-    # What a compound is stored as is in the column before.
-    details = {key: value for key, value in item.details.items() if value != kind}
-    storage = _details_text(details)
-    return [name, kind, in_braces(item.sizes), _dimensions_text(item), attributes, storage]
+        return {"name": name, "data type": printable(item.what)}
+    data_type = item.desc.data_type.name if item.desc else printable(item.what)
+    # What a compound is stored as is its data type, too.
+    details = {key: value for key, value in item.details.items() if value != data_type}
+    return {
+        "name": name,
+        "data type": data_type,
+        "shape": in_braces(item.sizes),
+        "dimensions": _dimensions_text(item),
+        "attributes": attributes,
+        "storage": _details_text(details),
+    }
 
 
-def _table(rows: list[Cells], width: int | None) -> list[str]:
+def _write_name(contents: Contents, item: Item) -> str:
+    """The name of an item as a shell takes it; what no terminal shows is escaped."""
+    name = item.key.rpartition("/")[2] if contents.is_tree else item.key
+    indent = "  " * item.depth
+    if name and name.isprintable():
+        return indent + platform.quote(name)
+    return indent + printable(name)
+
+
+def _write_table(rows: list[Row], width: int | None) -> list[str]:
     """The rows under the heads of their columns, without columns that are empty or have no room."""
-    columns = [i for i in range(len(_HEADS)) if any(row[i] for row in rows)]
-    if _SHAPE in columns:
-        rows = [[*_HEADS], *rows]
-    widths = {i: max(_cell_length(row[i]) for row in rows) for i in columns}
-    if width is not None:
-        _drop_columns(widths, width)
-    return [line for row in rows for line in _lines_of(row, widths, width)]
+    heads = [head for head in _HEADS if any(row.get(head) for row in rows)]
+    if "shape" in heads:
+        rows = [{head: head for head in heads}, *rows]
+    widths = {head: max(_cell_length(row.get(head, "")) for row in rows) for head in heads}
+    for head in _LEAST_NEEDED:
+        if width is not None and sum(widths.values()) + _GAP * len(widths) > width:
+            widths.pop(head, None)
+    return [line for row in rows for line in _write_row(row, widths, width)]
 
 
-def _drop_columns(widths: dict[int, int], width: int) -> None:
-    """Leave out the columns that are needed least until the table fits."""
-    for column in _LEAST_NEEDED:
-        if sum(widths.values()) + _GAP * len(widths) > width:
-            widths.pop(column, None)
-
-
-def _lines_of(row: Cells, widths: dict[int, int], width: int | None) -> list[str]:
-    """A row; the last column wraps under itself where the terminal ends."""
+def _write_row(row: Row, widths: dict[str, int], width: int | None) -> list[str]:
+    """The lines of a row; the last column wraps under itself where the terminal ends."""
     from rich.cells import set_cell_size  # some characters take two columns
 
-    *first, last = widths
-    head = "  " + "".join(f"{set_cell_size(row[i], widths[i])}  " for i in first)
-    return [line.rstrip() for line in _wrap_cell(head.removesuffix("  "), row[last], width)]
+    *heads, last = widths
+    before = " " * _GAP
+    for head in heads:
+        before += set_cell_size(row.get(head, ""), widths[head]) + " " * _GAP
+    return [line.rstrip() for line in _wrap_cell(before, row.get(last, ""), width)]
 
 
-def _wrap_cell(head: str, text: str, width: int | None) -> list[str]:
-    """What stands before a cell, and the cell, which wraps under itself."""
-    head += "  "
-    room = None if width is None else width - _cell_length(head)
-    if room is None or room < 8:
-        return [head + text]
-    first, *rest = terminal.fit(text, room, indent="").split("\n")
-    return [head + first, *(" " * _cell_length(head) + line for line in rest)]
+def _wrap_cell(before: str, text: str, width: int | None) -> list[str]:
+    """The text after what stands before it in the line; it wraps under itself."""
+    column = _cell_length(before)
+    if width is None or width - column < _LEAST_ROOM:
+        return [before + text]
+    first, *rest = terminal.fit(text, width - column, indent="").split("\n")
+    return [before + first, *(" " * column + line for line in rest)]
 
 
 def _cell_length(text: str) -> int:

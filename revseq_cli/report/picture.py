@@ -54,30 +54,23 @@ def of_difference(
     if axis is not None:
         compared += f", reversed along axis {axis}"
     sentences.append(compared)
-    drawn_axis = max(0, len(a.sizes) - 1)
-    if axis is not None:
-        drawn_axis = axis
+    if axis is None:
+        axis = max(0, len(a.sizes) - 1)
     subject = Subject(
-        count,
-        tuple(sentences),
-        tensors,
-        drawn_axis,
-        lengths,
-        batch_axis,
-        mask,
-        differences,
+        count, tuple(sentences), tensors, axis, lengths, batch_axis, mask, differences
     )
     return draw_subject(subject)
 
 
 def draw_subject(subject: Subject) -> str:
     """The picture of a subject, as SVG."""
-    parts, top = svg.headlines(subject.title, subject.sentences)
+    headlines = svg.draw_headlines(subject.title, subject.sentences)
     kind = cells if subject.has_cells else bars
-    drawn, width, height = kind.draw(subject)
-    parts.append(svg.group(drawn, 0, top))
-    longest = max(len(line) for s in subject.sentences for line in svg.wrap(s))
-    widest_title = max(len(line) for line in svg.wrap(subject.title)) * svg.WORD * 1.2
-    width = max(width, longest * svg.WORD, widest_title)
+    tensors = kind.draw(subject)
+    picture = svg.Drawing(
+        [*headlines.elements, svg.group(tensors.elements, 0, headlines.height)],
+        max(headlines.width, tensors.width),
+        headlines.height + tensors.height,
+    )
     description = [*subject.sentences, *kind.describe(subject)]
-    return svg.document(subject.title, description, parts, width, top + height)
+    return svg.document(subject.title, description, picture)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -31,12 +31,17 @@ Run = tuple[int, int]  # the first element, and the one after the last
 class Row:
     """A sequence that is drawn: its index with 0 at the axis, its length, and where it is wrong.
 
-    With a batch axis, a row stands for all sequences of one index of it, which have one length.
+    If bars are drawn and there is a batch axis, a row stands for all sequences at one index of that
+    axis, which have one length.
     """
 
     index: tuple[int, ...]
     length: int | None
     wrong: tuple[Run, ...] = ()
+
+    def is_wrong_at(self, i: int) -> bool:
+        """Whether the row is wrong at that index along the axis."""
+        return any(start <= i < stop for start, stop in self.wrong)
 
 
 @dataclass(frozen=True)
@@ -75,11 +80,18 @@ class Subject:
     def row_sizes(self) -> Sizes:
         """How many rows there are along each dimension: 1 along the axis."""
         if self.batch_axis is None or self.has_cells:
-            return self._sequence_sizes()
-        # A bar stands for all sequences of one index of the batch axis.
+            return self._sequence_counts
         sizes = [1] * len(self.sizes)
         sizes[self.batch_axis] = self.sizes[self.batch_axis]
         return tuple(sizes)
+
+    @property
+    def _sequence_counts(self) -> Sizes:
+        """How many sequences there are along each dimension."""
+        counts = list(self.sizes)
+        if counts:
+            counts[self.axis] = 1
+        return tuple(counts)
 
     @property
     def row_count(self) -> int:
@@ -92,40 +104,32 @@ class Subject:
         most = _MOST_CELL_ROWS if self.has_cells else _MOST_BARS
         numbers = list(range(min(self.row_count, most)))
         if self.row_count > most:
-            wrong = self._wrong_numbers()[:most]
+            wrong = self._find_wrong_rows()[:most]
             others = [number for number in numbers if number not in wrong]
             numbers = wrong + others[: most - len(wrong)]
         return [self._read_row(number) for number in numbers]
 
-    def wrong_rows(self, most: int) -> list[Row]:
+    def read_wrong_rows(self, most: int) -> list[Row]:
         """The first rows that are known to be wrong."""
-        return [self._read_row(number) for number in self._wrong_numbers()[:most]]
-
-    def region(self, index: tuple[int, ...], start: int, stop: int) -> Region:
-        """The elements of a row from `start` to `stop` along the axis."""
-        slices = []
-        for d, size in enumerate(self.row_sizes):
-            is_whole = size == 1 and d != self.axis
-            slices.append(slice(0, self.sizes[d]) if is_whole else slice(index[d], index[d] + 1))
-        if slices:
-            slices[self.axis] = slice(start, stop)
-        return tuple(slices)
+        return [self._read_row(number) for number in self._find_wrong_rows()[:most]]
 
     def reversed_size(self, row: Row) -> int:
         """How many elements at the start of a row are reversed; a single one is not."""
         size = min(row.length or 0, self.sequence_size)
         return size if size > 1 else 0
 
-    def read(self, source: Source, row: Row) -> NDArray[Any]:
-        """The elements of one sequence."""
-        region = self.region(row.index, 0, self.sequence_size)
+    def read(self, source: Source, row: Row, start: int, stop: int) -> NDArray[Any]:
+        """The elements of a sequence from `start` to `stop`."""
+        region = self._region_of(row.index, start, stop)
         return source.read_task(region).read().reshape(-1)
 
     def label(self, row: Row) -> str:
-        """What a row is called: its index, where more than one dimension has several rows."""
-        several = [d for d, size in enumerate(self.row_sizes) if size > 1]
-        if len(several) < 2:
-            return str(row.index[several[0]]) if several else ""
+        """What a row is called: its index in the one dimension with several rows, or [2, :, 0]."""
+        several = [d for d, count in enumerate(self.row_sizes) if count > 1]
+        if not several:
+            return ""
+        if len(several) == 1:
+            return str(row.index[several[0]])
         words = [":"] * len(self.sizes)
         for d in several:
             words[d] = str(row.index[d])
@@ -133,29 +137,33 @@ class Subject:
 
     def words_for_left_out(self) -> str:
         """How many rows are not drawn; "" if all are."""
-        more = self.row_count - len(self.rows)
-        if not more:
+        if len(self.rows) == self.row_count:
             return ""
-        noun = "sequences" if self.row_sizes == self._sequence_sizes() else "indices of the batch"
+        noun = "sequences" if self.row_sizes == self._sequence_counts else "indices of the batch"
         order = ", wrong ones first" if self.mask else ""
         return f"{len(self.rows)} of {self.row_count:,} {noun} are shown{order}"
 
-    def _sequence_sizes(self) -> Sizes:
-        sizes = list(self.sizes)
-        if sizes:
-            sizes[self.axis] = 1
-        return tuple(sizes)
+    def _region_of(self, index: tuple[int, ...], start: int, stop: int) -> Region:
+        """The elements of a row from `start` to `stop` along the axis."""
+        region = [slice(i, i + 1) for i in index]
+        for d, count in enumerate(self.row_sizes):
+            if count == 1:  # the row goes over this whole dimension
+                region[d] = slice(0, self.sizes[d])
+        if region:
+            region[self.axis] = slice(start, stop)
+        return tuple(region)
 
-    def _wrong_numbers(self) -> list[int]:
+    def _find_wrong_rows(self) -> list[int]:
         """The numbers of rows, in C order, that are known to be wrong."""
         if self.differences is None:
             return []
-        in_row = tuple(d for d, size in enumerate(self.row_sizes) if size == 1)
+        whole = [d for d, count in enumerate(self.row_sizes) if count == 1]
         if self.differences.sequences is not None:
-            are_wrong = self.differences.sequences.any(axis=in_row)
+            are_wrong = self.differences.sequences.any(axis=tuple(whole))
             return np.flatnonzero(are_wrong).tolist()
+        # Only the first elements that differ are known.
         indices = self.differences.indices.copy()
-        indices[:, list(in_row)] = 0
+        indices[:, whole] = 0
         numbers = np.ravel_multi_index(tuple(indices.T), self.row_sizes)
         return np.unique(numbers).tolist()  # type: ignore[no-any-return]
 
@@ -165,33 +173,40 @@ class Subject:
         if self.lengths is not None:
             one = tuple(slice(i, i + 1) for i in index)
             length = int(self.lengths.read_task(one).read().item())
-        return Row(index, length, tuple(self._wrong_runs(index)))
+        # Correct elements between two runs are not seen if they are less than a pixel.
+        runs = _join_near_runs(self._read_wrong_runs(index), self.sequence_size // svg.WIDEST)
+        return Row(index, length, tuple(runs))
 
-    def _wrong_runs(self, index: tuple[int, ...]) -> list[Run]:
-        """Where a row differs; runs that are too near for the picture become one."""
-        runs: list[Run] = []
+    def _read_wrong_runs(self, index: tuple[int, ...]) -> Iterator[Run]:
+        """Where a row differs."""
         if self.mask is None:
-            return runs
+            return
         if not self.sizes:
-            return [(0, 1)] if self.mask(()).any() else runs
+            if self.mask(()).any():
+                yield 0, 1
+            return
         size = self.sequence_size
-        # A row has so many elements for each index along the axis.
-        width = prod(self.sizes) // (size * prod(self.row_sizes))
-        step = max(1, _PIECE // max(1, width))
-        widest_gap = size // svg.WIDEST
-        for start in range(0, size, step):
-            mask = self.mask(self.region(index, start, min(start + step, size)))
-            in_other_dimensions = tuple(d for d in range(mask.ndim) if d != self.axis)
-            for first, stop in _runs_of(np.asarray(mask.any(axis=in_other_dimensions))):
-                if runs and start + first - runs[-1][1] <= widest_gap:
-                    runs[-1] = (runs[-1][0], start + stop)
-                else:
-                    runs.append((start + first, start + stop))
-        return runs
+        elements_at_index = prod(self.sizes) // (size * prod(self.row_sizes))
+        step = max(1, _PIECE // max(1, elements_at_index))
+        others = tuple(d for d in range(len(self.sizes)) if d != self.axis)
+        for first in range(0, size, step):
+            mask = self.mask(self._region_of(index, first, min(first + step, size)))
+            for start, stop in _find_runs(np.asarray(mask.any(axis=others))):
+                yield first + start, first + stop
 
 
-def _runs_of(mask: NDArray[np.bool_]) -> list[Run]:
+def _find_runs(mask: NDArray[np.bool_]) -> list[Run]:
     """The runs of true elements of a one-dimensional array."""
     padded = np.concatenate([[False], mask, [False]])
     edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _join_near_runs(runs: Iterable[Run], widest_gap: int) -> list[Run]:
+    """The runs, of which those with at most so many elements between them become one."""
+    joined: list[Run] = []
+    for start, stop in runs:
+        if joined and start - joined[-1][1] <= widest_gap:
+            start, _ = joined.pop()
+        joined.append((start, stop))
+    return joined

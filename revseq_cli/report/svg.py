@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import ceil
 from string import Template
 
@@ -24,6 +25,7 @@ WIDEST = 640  # pixels: a column of text, which a phone still shows at half of i
 MARGIN = 16
 SMALL = 7.4  # pixels for a character of 12 pixels, with room for wide fonts
 WORD = 7.6  # for one of a sentence
+_TITLE_CHARACTER = 9.12  # for one of the title
 _WORDS_IN_LINE = int((WIDEST - 2 * MARGIN) / WORD)
 
 _SHAPES = """
@@ -69,6 +71,15 @@ _HATCH = (
 )
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """A part of a picture: its elements, and its size in pixels."""
+
+    elements: Sequence[str]
+    width: float
+    height: float
+
+
 def tag(name: str, content: str = "", **attributes: str | float) -> str:
     """An element. In the names of attributes `_` becomes `-`, and one at the end is dropped."""
     words = ""
@@ -103,30 +114,29 @@ def wrap(sentence: str) -> list[str]:
     return textwrap.wrap(printable(sentence), _WORDS_IN_LINE) or [""]
 
 
-def headlines(title: str, sentences: Sequence[str]) -> tuple[list[str], float]:
-    """The elements of a title and of the sentences below it, and the height of all."""
-    elements = []
-    y = 0.0
-    for line in wrap(title):
-        y += 20
-        elements.append(text(line, 0, y - 5, "title"))
+def draw_headlines(title: str, sentences: Sequence[str]) -> Drawing:
+    """A title, and the sentences below it."""
+    lines = [(line, "title", _TITLE_CHARACTER) for line in wrap(title)]
     for sentence in sentences:
-        for line in wrap(sentence):
-            y += 20
-            elements.append(text(line, 0, y - 5, "words"))
-    return elements, y + 8
+        lines += [(line, "words", WORD) for line in wrap(sentence)]
+    elements = []
+    width = 0.0
+    y = 0.0
+    for line, classes, character in lines:
+        y += 20
+        elements.append(text(line, 0, y - 5, classes))
+        width = max(width, len(line) * character)
+    return Drawing(elements, width, y + 8)
 
 
-def document(
-    title: str, description: Sequence[str], parts: Sequence[str], width: float, height: float
-) -> str:
-    """A whole picture of these parts; a screen reader reads the title and the description."""
+def document(title: str, description: Sequence[str], drawing: Drawing) -> str:
+    """A whole picture; a screen reader reads the title and the description."""
     colors = Template(_COLORS)
     light = colors.substitute({name: pair[0] for name, pair in PALETTE.items()})
     dark = colors.substitute({name: pair[1] for name, pair in PALETTE.items()})
     style = f"{_SHAPES}{light}@media (prefers-color-scheme: dark) {{{dark}}}\n"
-    total_width = ceil(width) + 2 * MARGIN
-    total_height = ceil(height) + 2 * MARGIN
+    total_width = ceil(drawing.width) + 2 * MARGIN
+    total_height = ceil(drawing.height) + 2 * MARGIN
     words = "\n".join(html.escape(printable(line)) for line in description)
     body = [
         tag("title", html.escape(printable(title))),
@@ -134,7 +144,7 @@ def document(
         tag("style", style),
         _HATCH,
         tag("rect", class_="ground", width=total_width, height=total_height),
-        group(parts, MARGIN, MARGIN),
+        group(drawing.elements, MARGIN, MARGIN),
     ]
     svg = tag(
         "svg",

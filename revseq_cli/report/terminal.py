@@ -20,6 +20,7 @@ WRONG = "1;4;31"  # an element that differs: it is underlined, too
 
 _LABELS = {"Error:": RED, "Hint:": CYAN, "Note:": YELLOW}
 _LABEL = re.compile(f"^(?:{'|'.join(_LABELS)})", re.MULTILINE)
+_STYLE = re.compile("\x1b\\[[0-9;]*m")
 _EXPECTED = "  expected "
 _MOST_FILES = 3  # that an error of several jobs names
 _NAMES = 23  # columns of the names in a table of names and texts
@@ -35,6 +36,11 @@ def say_count(count: int, noun: str) -> str:
 def paint(text: str, style: str) -> str:
     """The text in that style, for a terminal."""
     return f"\x1b[{style}m{text}\x1b[0m"
+
+
+def count_columns(text: str) -> int:
+    """The columns that a text takes; its styles take none."""
+    return len(_STYLE.sub("", text))
 
 
 def paint_labels(text: str) -> str:

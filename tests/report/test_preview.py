@@ -14,7 +14,7 @@ from terminals import in_columns
 
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.memory import MemorySource
-from revseq_cli.report import view
+from revseq_cli.report import preview
 
 
 class InChunks(MemorySource):
@@ -34,8 +34,8 @@ class InChunks(MemorySource):
 _SIZES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1, max_size=4)
 
 
-def preview(source, elements):
-    return view.show_rows(source, view.ends_of(source.sizes, elements))
+def shown(source, elements):
+    return preview.write_rows(source, preview.choose_ends(source.sizes, elements))
 
 
 @given(_SIZES, st.sampled_from([1, 10, 200]))
@@ -44,7 +44,7 @@ def test_a_preview_decodes_few_chunks(both, most):
     sizes, chunks = zip(*both, strict=True)
     values = np.arange(prod(sizes)).reshape(sizes)
     source = InChunks(values, chunks)
-    assert preview(source, most) == preview(held(values), most)
+    assert shown(source, most) == shown(held(values), most)
     assert max(source.decoded.values()) <= 2 ** len(sizes)
     assert all(
         max(source.decoded.values()) == 1
@@ -61,7 +61,7 @@ def test_a_preview_decodes_few_chunks(both, most):
     ],
 )  # fmt: skip
 def test_a_preview_has_the_ends_of_dimensions(values, text):
-    assert preview(held(np.asarray(values)), 8) == text
+    assert shown(held(np.asarray(values)), 8) == text
 
 
 @pytest.mark.needs("terminal")

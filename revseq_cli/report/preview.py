@@ -1,0 +1,157 @@
+"""A part of a tensor as text: the elements at both ends of each dimension.
+
+[[1, 2, 3, ..., 7, 8, 9],
+ ...
+ [1, 2, 3, ..., 7, 8, 9]]
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from revseq_cli.core import thresholds
+from revseq_cli.formats.contract import Source
+from revseq_cli.report import terminal
+from revseq_cli.text.numbers import render_numbers
+from revseq_cli.text.rows import DOTS, align_cells, make_rows, put_brackets
+
+MOST_ELEMENTS = 200  # of a preview
+_NEAR_CHUNKS = 2  # that a preview of a tensor at an address reads
+_EDGE = 3  # indices shown at either end of a dimension that is shortened
+
+Indices = Sequence[int]  # those that are shown of a dimension; they have one gap at most
+Ends = list[Indices]  # those of each dimension
+
+
+def choose_ends(sizes: tuple[int, ...], most: float) -> Ends:
+    """The indices to show along each dimension, so that at most `most` elements are shown."""
+    if prod(sizes) <= most:
+        return [range(size) for size in sizes]
+    ends: Ends = []
+    for size in reversed(sizes):  # the innermost are whole if there is room
+        ends.append(_choose_indices(size, most / prod(map(len, ends))))
+    return ends[::-1]
+
+
+def _choose_indices(size: int, most: float) -> Indices:
+    """All indices of a short dimension, or some at both ends, or else the first index."""
+    if size <= min(most, 2 * _EDGE + 1):
+        return range(size)
+    for edge in (_EDGE, 1):
+        if 2 * edge <= most and 2 * edge < size:
+            return [*range(edge), *range(size - edge, size)]
+    return range(1)
+
+
+def choose_near_ends(source: Source, ends: Ends) -> Ends:
+    """The indices in `ends` that lie in few chunks, for a tensor at an address.
+
+    HDF5 asks for one chunk after another. The outermost dimensions lose their last indices first.
+    """
+    chunks = source.chunks or _find_blocks(source)
+    chunk = prod(chunks) * source.dtype.itemsize
+    most = max(1, min(_NEAR_CHUNKS, thresholds.FAR_PREVIEW // chunk))
+    near = list(ends)
+    for d, size in enumerate(chunks):
+        if _count_chunks(near, chunks) > most:
+            near[d] = [index for index in ends[d] if index < size]
+    return near
+
+
+def _find_blocks(source: Source) -> list[int]:
+    """The sizes of what is fetched at once of a tensor without chunks."""
+    left = thresholds.FAR_BLOCK // source.dtype.itemsize
+    sizes: list[int] = []
+    for size in reversed(source.sizes):
+        sizes.append(max(1, min(size, left)))
+        left //= sizes[-1]
+    return sizes[::-1]
+
+
+def _count_chunks(ends: Ends, chunks: Sequence[int]) -> int:
+    """How many chunks have elements at these indices."""
+    pairs = zip(ends, chunks, strict=True)
+    return prod(len({index // size for index in indices}) for indices, size in pairs)
+
+
+def read_ends(source: Source, ends: Ends) -> NDArray[Any]:
+    """The elements of a tensor at the indices in `ends`, as one array."""
+    if not prod(source.sizes) or not source.sizes:
+        return source.read()
+    chunks = source.chunks or (1,) * len(ends)
+    parts = [_split_at_gap(*pair) for pair in zip(ends, chunks, strict=True)]
+    # A corner of the tensor has one part of each dimension.
+    corners = list(itertools.product(*parts))
+    regions = [tuple(slice(part[0], part[-1] + 1) for part in corner) for corner in corners]
+    pieces = np.empty([len(parts_of_one) for parts_of_one in parts], dtype=object)
+    positions = np.ndindex(pieces.shape)
+    values = source.read_each(regions)
+    for position, corner, piece in zip(positions, corners, values, strict=True):
+        pieces[position] = _take_indices(piece, corner)
+    return np.block(pieces.tolist())
+
+
+def _split_at_gap(indices: Indices, chunk: int) -> list[Indices]:
+    """The indices before the gap and those after it.
+
+    They stay together if one chunk has all of them, since a chunk is decoded whole.
+    """
+    count = _count_before_gap(indices)
+    if not count or indices[0] // chunk == indices[-1] // chunk:
+        return [indices]
+    return [indices[:count], indices[count:]]
+
+
+def _count_before_gap(indices: Indices) -> int:
+    """How many indices are before the gap, which are half of them; 0 if there is no gap."""
+    if indices and indices[-1] - indices[0] >= len(indices):
+        return len(indices) // 2
+    return 0
+
+
+def _take_indices(piece: NDArray[Any], corner: Sequence[Indices]) -> NDArray[Any]:
+    """The elements of a corner from a piece of the tensor that begins at its first indices."""
+    # One dimension after another: NumPy takes no 64 arrays of indices at once.
+    for d, indices in enumerate(corner):
+        if len(indices) < piece.shape[d]:
+            piece = piece.take(np.array(indices) - indices[0], axis=d)
+    return piece
+
+
+def write_rows(
+    source: Source, ends: Ends, more: str = "", is_bold: NDArray[np.bool_] | None = None
+) -> str:
+    """The rows of the indices in `ends`: only these are read.
+
+    If elements are left out, a last line says how many are shown, and then `more`. With `is_bold`,
+    these elements are bold for a terminal, and the others dim.
+    """
+    sizes = source.sizes
+    values = read_ends(source, ends)
+    if not prod(sizes) or not sizes:
+        return put_brackets(make_rows(values), sizes)
+    gaps = [_count_before_gap(indices) for indices in ends]
+    rows = align_cells(render_numbers(values), values.shape[-1], gaps[-1])
+    if is_bold is not None:
+        of_rows = is_bold.reshape(len(rows), -1)
+        rows = [_paint_row(*pair) for pair in zip(rows, of_rows.tolist(), strict=True)]
+    text = put_brackets(rows, values.shape, gaps)
+    if values.size < prod(sizes):
+        text += f"\n// {values.size:,} of {prod(sizes):,} elements{more}"
+    return text
+
+
+def _paint_row(row: str, is_bold: Sequence[bool]) -> str:
+    """A row of elements for a terminal, some bold and the others dim; dots are neither."""
+    words = row.split(", ")
+    elements = [i for i, word in enumerate(words) if word != DOTS]
+    for i, bold in zip(elements, is_bold, strict=True):
+        style = terminal.BOLD if bold else terminal.DIM
+        words[i] = terminal.paint(words[i], style)
+    return ", ".join(words)
