@@ -166,9 +166,10 @@ def _run_jobs(
     """The outcomes of the jobs, as they end; with `resume`, first of those that are done."""
     from revseq_cli.commands.pool import Pool
 
-    files.learn_states(
-        [path for entry in entries for path in (*entry.inputs.values(), entry.output)]
-    )
+    paths: list[str] = []
+    for entry in entries:
+        paths += [*entry.inputs.values(), entry.output]
+    files.learn_states(paths)
     to_do = [*entries]
     skipped: list[Outcome] = []
     if resume:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.request import Request
+    from revseq_cli.porting.nodes import Verdict
     from revseq_cli.report.objects import CheckRecord, NodeRecord
 
 _INDENT = " " * len("FAIL  ")
@@ -75,7 +76,11 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
 
 @dataclass(frozen=True)
 class _Result:
-    """What is known of a job after the check; `counts` is None if no level accepts its lengths."""
+    """What the check says of a job.
+
+    `constraints` are those of the `level`, and `hint` is one for all that fail. `lowest` is the
+    lowest level that accepts the job. If none does, the lengths are not read: `counts` is None.
+    """
 
     level: FeatureLevel
     constraints: Sequence[Constraint]
@@ -122,10 +127,15 @@ def _make_record(job: Job, result: _Result) -> CheckRecord:
     from revseq_cli.report import objects
 
     lowest = result.lowest.short if result.lowest else None
-    counts = None
+    counts: objects.CountsRecord | None = None
     if result.counts:
-        names = [field.name for field in fields(objects.CountsRecord)]
-        counts = objects.CountsRecord(*(getattr(result.counts, name) for name in names))
+        counts = objects.CountsRecord(
+            total=result.counts.total,
+            clamped=result.counts.clamped,
+            unchanged=result.counts.unchanged,
+            least=result.counts.least,
+            greatest=result.counts.greatest,
+        )
     return objects.CheckRecord(
         **objects.describe_job(job),
         level=result.level.short,
@@ -175,35 +185,40 @@ def _check_nodes(
     from revseq_cli.porting.nodes import judge_node
     from revseq_cli.report import objects
 
-    rows: list[NodeRecord] = []
-    lines: list[str] = []
-    for node in nodes:
-        known = model.stated[node.values]
-        verdict = judge_node(model, node, level, lengths_dtype)
-        lowest = verdict.lowest.short if verdict.lowest else None
-        data_type = known.data_type.name if known.data_type else None
-        name = f"{model.path}::{node.key}"
-        row = objects.NodeRecord(
-            name,
-            data_type,
-            known.sizes,
-            time_axis=node.time_axis,
-            batch_axis=node.batch_axis,
-            valid=verdict.is_valid,
-            lowest_level=lowest,
-            verdict=verdict.text,
-        )
-        rows.append(row)
-        word = "pass" if verdict.is_valid else "FAIL"
-        line = printable(f"{word}  {name}: {model.describe_node(node)}: {verdict.text}")
-        lines.append(terminal.fit(line, terminal.width_of(sys.stdout), indent=_INDENT))
-    is_valid = all(row.valid for row in rows)
+    pairs = [(node, judge_node(model, node, level, lengths_dtype)) for node in nodes]
+    is_valid = all(verdict.is_valid for _, verdict in pairs)
     status = 0 if is_valid else 1
     if console.as_json:
+        rows = [_make_row(model, node, verdict) for node, verdict in pairs]
         console.report(objects.NodesRecord(level.short, is_valid, rows), status)
     elif not console.quiet:
+        lines = [_say_node(model, node, verdict) for node, verdict in pairs]
         click.echo("\n".join(lines))
     return status
+
+
+def _say_node(model: Model, node: Node, verdict: Verdict) -> str:
+    word = "pass" if verdict.is_valid else "FAIL"
+    name = f"{model.path}::{node.key}"
+    line = printable(f"{word}  {name}: {model.describe_node(node)}: {verdict.text}")
+    return terminal.fit(line, terminal.width_of(sys.stdout), indent=_INDENT)
+
+
+def _make_row(model: Model, node: Node, verdict: Verdict) -> NodeRecord:
+    """What --json has of a node."""
+    from revseq_cli.report.objects import NodeRecord
+
+    known = model.stated[node.values]
+    return NodeRecord(
+        f"{model.path}::{node.key}",
+        known.data_type.name if known.data_type else None,
+        known.sizes,
+        time_axis=node.time_axis,
+        batch_axis=node.batch_axis,
+        valid=verdict.is_valid,
+        lowest_level=verdict.lowest.short if verdict.lowest else None,
+        verdict=verdict.text,
+    )
 
 
 def _list_constraints(
@@ -233,7 +248,9 @@ def _say_constraint(
 
 def _indent(text: str, width: int | None) -> str:
     """Lines under a label, in the width; a command stays on one line."""
-    room = width and width - len(_INDENT)
+    room = None
+    if width is not None:
+        room = width - len(_INDENT)
     return "\n".join(f"{_INDENT}{line}" for line in terminal.fit(text, room).split("\n"))
 
 
@@ -261,7 +278,7 @@ def _describe_job(
     name = "DirectML itself"
     for departure in result.departures:
         yield name, str(departure)
-        name = ""
+        name = ""  # which stands only in the first of these rows
 
 
 def _describe_counts(counts: LengthCounts, job: Job) -> str:

@@ -115,7 +115,9 @@ def most_printed(*, full: bool) -> float:
     """How many elements of a tensor are printed: all in a pipe, and with `full`."""
     from revseq_cli.report import view  # --help must not load NumPy
 
-    return view.MOST_ON_TERMINAL if sys.stdout.isatty() and not full else inf
+    if full or not sys.stdout.isatty():
+        return inf
+    return view.MOST_ON_TERMINAL
 
 
 def choose_printed_format(format_name: str | None, file_hint: str) -> Format:

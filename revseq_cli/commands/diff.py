@@ -40,7 +40,6 @@ _FORMS = (
     "A B, or A --job INPUT LENGTHS, or --on PROVIDER INPUT LENGTHS, "
     "where INPUT may be a complete job"
 )
-_ADD_JOB = "to compare A with the expected output of a job, add --job"
 
 
 @make_command(
@@ -278,13 +277,15 @@ def _require_tensors(
 ) -> None:
     """UsageError for too few or too many tensors, and for options of a job where there is none."""
     has_job = is_job or on is not None
+    hint = ""
+    if len(tensors) == 3 and not has_job:
+        hint = "to compare A with the expected output of a job, add --job"
     job_settings = settings.keys() - {*_OF_A, *_OF_TOLERANCE}
     typed = options.find_typed_option(*job_settings)
     if is_job and on:
         problem = "--on computes A, and --job reads it from a file"
         raise UsageError(problem, _FORMS, "leave out --job")
     if typed and not has_job:
-        hint = _ADD_JOB if len(tensors) == 3 else ""
         raise UsageError(f"{typed} applies only to a job", _FORMS, hint)
     names = ["A", "B"]
     least = 2
@@ -294,7 +295,6 @@ def _require_tensors(
         names = ["INPUT", "LENGTHS"]
         least = 1
     if not least <= len(tensors) <= len(names):
-        hint = _ADD_JOB if len(tensors) == 3 and not has_job else ""
         raise UsageError(f"tensors given: {len(tensors)}", _FORMS, hint)
     from revseq_cli.formats.pipes import refuse_shared  # --help must not load NumPy
     from revseq_cli.formats.references import Reference

@@ -61,14 +61,14 @@ def command(
         job = loading.load_job(options.make_request(override=True, level=level, **job_options))
     except RevseqError as e:
         if "--feature-level none" in e.hint:
-            e.hint = "no feature level of DirectML runs such a job"
+            e.set_hint("no feature level of DirectML runs such a job")
         raise
     counts = passes.count_lengths(job, Resources())
     departures = [*find_departures(job, counts, level)]
     console.note(*(f"DirectML itself, {departure}" for departure in departures))
     written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     console.note(*job.describe_lengths(0, counts.least), *notes)
-    there = _make_command(Path(output).name)
+    there = _write_windows_command(Path(output).name)
     output_file, values, lengths = (
         platform.as_argument(str(path)) for path in (result, *written[1:])
     )
@@ -100,7 +100,7 @@ def command(
 
 
 def _require_json_name(output: str) -> None:
-    """UsageError for a name that DxDispatch does not take for JSON: it compares the suffix so."""
+    """UsageError for a name that DxDispatch does not take for JSON: .JSON, too."""
     if output.endswith(".json"):
         return
     stem = output.removesuffix(Path(output).suffix).rstrip("/.") or "model"
@@ -109,7 +109,7 @@ def _require_json_name(output: str) -> None:
     raise UsageError("a model is JSON", expected, f"to write it, add -o {name}", output)
 
 
-def _make_command(name: str) -> str:
+def _write_windows_command(name: str) -> str:
     """What to type on Windows to run the model of that name."""
     argument = name
     if name.startswith("-"):

@@ -77,7 +77,7 @@ def _describe_level(level: FeatureLevel) -> LevelRecord:
         return LevelRecord(level.short, None, None, None, None)
     most = None
     if level is not FeatureLevel.NONE:
-        # By the bytes of an element.
+        # A tensor of smaller elements may have more of them.
         most = {str(kind.size): spec.most_elements(kind) for kind in reversed(row.values)}
     return LevelRecord(
         level.short,

@@ -249,10 +249,9 @@ def _is_large(entry: Entry) -> bool:
         return True
     paths = [*entry.inputs.values(), entry.output]
     rows = [table.by_suffix(path, reading=True) for path in paths]
-    has_text = any(row is not None and row.is_text for row in rows)
-    is_compressed = any(map(table.find_compression, entry.inputs.values()))
-    most = _SMALL_HELD if has_text or is_compressed else _SMALL_IN_FILES
-    return entry.bytes > most
+    is_held = any(row is not None and row.is_text for row in rows)
+    is_held = is_held or any(map(table.find_compression, entry.inputs.values()))
+    return entry.bytes > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
 
 
 def _make_failure(entry: Entry, error: RevseqError) -> Outcome:

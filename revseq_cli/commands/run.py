@@ -117,11 +117,7 @@ def command(
     sink: FileSink | None = None
     if path is not None:
         sink = new_sink(job, request, path, resources, overwrite=overwrite, only=only)
-    drawings = []
-    if picture:
-        drawings.append(options.new_picture(picture, job.files, overwrite=overwrite))
-        if path and files.file_key(picture) == files.file_key(path):
-            raise UsageError("-o and --picture are the same file", "two names", where=picture)
+    drawings = _create_drawings(picture, path, job, overwrite=overwrite)
     if dry_run:
         _print_plan(job, plan_reversal(job, resources, sink), path, console)
     elif sink:
@@ -130,6 +126,18 @@ def command(
         )
     else:
         _print(job, printed_format, resources, console, drawings, example=example, full=full)
+
+
+def _create_drawings(
+    picture: str | None, path: str | None, job: Job, *, overwrite: bool
+) -> list[NewFile]:
+    """The new file of a picture, if one is asked for; UsageError if it is that of -o."""
+    if picture is None:
+        return []
+    drawing = options.new_picture(picture, job.files, overwrite=overwrite)
+    if path and files.file_key(picture) == files.file_key(path):
+        raise UsageError("-o and --picture are the same file", "two names", where=picture)
+    return [drawing]
 
 
 def _require_file(*, dry_run: bool) -> None:

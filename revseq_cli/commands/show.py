@@ -134,7 +134,10 @@ def _list_names(parts: Sequence[_Part]) -> Iterator[str]:
     for part in parts:
         for tensor in part.tensors:
             has_lines = len(tensor.name.splitlines()) > 1
-            yield printable(tensor.name) if is_terminal or has_lines else tensor.name
+            if is_terminal or has_lines:
+                yield printable(tensor.name)
+            else:
+                yield tensor.name
 
 
 def _describe_part(part: _Part, console: Console) -> str:

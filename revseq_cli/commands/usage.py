@@ -55,7 +55,7 @@ _OTHER_ARGUMENTS = {
 
 
 def as_usage_error(error: click.UsageError, arguments: Sequence[str]) -> RevseqError:
-    """The error that says the same; `arguments` were typed after the name of the program."""
+    """Click's error as one of ours; `arguments` were typed after the name of the program."""
     if isinstance(error, click.NoSuchOption):
         return _unknown_option(error)
     if isinstance(error, click.MissingParameter):
@@ -110,8 +110,11 @@ def _options_of(context: click.Context | None) -> dict[str, click.Parameter]:
     """The options of a command, by every name that they have."""
     if context is None:
         return {}
-    parameters = context.command.params
-    return {name: p for p in parameters if isinstance(p, click.Option) for name in p.opts}
+    options: dict[str, click.Parameter] = {}
+    for parameter in context.command.params:
+        if isinstance(parameter, click.Option):
+            options |= dict.fromkeys(parameter.opts, parameter)
+    return options
 
 
 def _unknown_option(error: click.NoSuchOption) -> RevseqError:
@@ -154,9 +157,9 @@ def _bad_value(error: click.BadParameter, arguments: Sequence[str]) -> RevseqErr
     if parameter is None:
         return UsageError(shorten(error.message, 340), hint=_help_of(error.ctx))
     name = name_of_parameter(parameter, error.ctx)
-    refused = value_error(parameter, _value_of(parameter, name, arguments), error.message)
+    refused = value_error(parameter, _find_typed_value(parameter, name, arguments), error.message)
     if not refused.expected and not refused.hint:
-        refused.hint = _help_of(error.ctx)
+        refused.set_hint(_help_of(error.ctx))
     return refused.about(name)
 
 
@@ -185,7 +188,7 @@ def _range_of(kind: click.IntRange) -> str:
     return f"{kind.min} to {kind.max}"
 
 
-def _value_of(parameter: click.Parameter, name: str, arguments: Sequence[str]) -> str:
+def _find_typed_value(parameter: click.Parameter, name: str, arguments: Sequence[str]) -> str:
     """The value of an option or argument as it was typed, or as its variable has it."""
     if isinstance(parameter.envvar, str) and name == parameter.envvar:
         return os.environ.get(name, "")

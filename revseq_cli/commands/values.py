@@ -1,4 +1,4 @@
-"""The values of options: what text is made of, and what completes it."""
+"""The values of options: how they are parsed, and how a shell completes them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from click.shell_completion import CompletionItem
 from revseq_cli.commands import usage
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
+
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def complete_files(
@@ -33,7 +35,7 @@ def expand_patterns(
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click take no argument
-    """A value that `parse` makes of text."""
+    """A type of values, which `parse` makes of text; `values` lists them, if there are few."""
 
     def __init__(self, name: str, parse: Callable[[str], Any], values: Sequence[str] = ()) -> None:
         self.name = name
@@ -81,7 +83,8 @@ def parse_bytes(text: str) -> int:
     size = 0
     if match:
         number, unit, suffix = match.groups(default="")
-        factor = (1000 if suffix == "B" else 1024) ** " KMGT".index(unit or " ")
+        base = 1000 if suffix == "B" else 1024  # KB is 1000, and K and KiB are 1024
+        factor = base ** _POWERS[unit]
         size = int(float(number) * factor) if "." in number else int(number) * factor
     if not size:
         raise UsageError(

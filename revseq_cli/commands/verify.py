@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
     from revseq_cli.pages import Report, Verdict
     from revseq_cli.report.objects import ExampleRecord, PageRecord
-
-    # Each page by its name, with its report or the error that stopped it.
-    Pages = Sequence[tuple[str, Report | RevseqError]]
 
 
 @make_command(
@@ -80,14 +78,14 @@ def command(
     """
     if github and console.as_json:
         raise UsageError("--json and --github are two forms of the report", "one of them")
-    results, skipped = _check_pages(pages, level, console, fix=fix, allow_empty=allow_empty)
+    results, skipped = _check_pages(_find_pages(pages, allow_empty), level, console, fix=fix)
     if not results and not allow_empty:
         problem = f"no example of this operator in {skipped} pages"
         hint = "if that is right, add --allow-empty" if skipped else ""
         raise UsageError(problem, hint=hint, where=join_names(pages))
-    for _, result in results:
-        if isinstance(result, RevseqError):
-            print_error(result, console.color)
+    for result in results:
+        if result.error:
+            print_error(result.error, console.color)
     status = _choose_status(results)
     if console.as_json:
         _print_json(results, skipped, status, console)
@@ -99,56 +97,73 @@ def command(
     return status
 
 
-def _choose_status(results: Pages) -> int:
+@dataclass(frozen=True)
+class _Page:
+    """A page to check, which `may_be_empty` if it is skipped without examples."""
+
+    reference: Reference
+    may_be_empty: bool
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The report on the page of that name, or the error that stopped it."""
+
+    name: str
+    report: Report | None
+    error: RevseqError | None = None
+
+
+def _choose_status(results: Sequence[_Result]) -> int:
     """The exit status for the results of all pages."""
-    errors = [result for _, result in results if isinstance(result, RevseqError)]
-    if errors and len(errors) == len(results):
+    has_report = any(result.report for result in results)
+    if results and not has_report:
         return 2
-    reports = [result for _, result in results if not isinstance(result, RevseqError)]
-    is_right = not errors and all(report.right for report in reports)
+    is_right = all(result.report and result.report.right for result in results)
     return 0 if is_right else 1
 
 
-def _check_pages(
-    names: Sequence[str], level: FeatureLevel, console: Console, *, fix: bool, allow_empty: bool
-) -> tuple[Pages, int]:
-    """The name, and the report or the error, of each page; how many pages have no example."""
-    from revseq_cli.text.examples import NoExampleError  # --help must not load NumPy
-
-    all_pages = _find_pages(names)
-    results: list[tuple[str, Report | RevseqError]] = []
-    skipped = 0
-    with signals.begin_stage("verify", len(all_pages), "pages") as advance:
-        for page, is_named in all_pages:
-            advance(1)
-            try:
-                results.append((page.name, _check_page(page, level, console, fix=fix)))
-            except RevseqError as e:
-                may_be_empty = allow_empty or not is_named
-                if may_be_empty and isinstance(e, NoExampleError):
-                    skipped += 1
-                else:
-                    results.append((page.name, e.about(page.name)))
-    return results, skipped
-
-
-def _find_pages(names: Sequence[str]) -> list[tuple[Reference, bool]]:
-    """The pages, those in folders too, and whether each is named itself."""
+def _find_pages(names: Sequence[str], allow_empty: bool) -> list[_Page]:
+    """The pages; those in folders may be empty in any case."""
     from revseq_cli import pages  # --help must not load NumPy
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import TEXT
 
-    all_pages: list[tuple[Reference, bool]] = []
+    all_pages: list[_Page] = []
     for name in names:
         page = Reference.file(name, TEXT.name)
         if page.key is not None:
             hint = f"leave out ::{page.key}"
             raise UsageError("verify checks complete pages", hint=hint, where=page.path)
         if not page.is_piped and os.path.isdir(page.path):
-            all_pages += [(Reference(path), False) for path in pages.find_pages(page.path)]
+            paths = pages.find_pages(page.path)
+            all_pages += [_Page(Reference(path), may_be_empty=True) for path in paths]
         else:
-            all_pages.append((page, True))
+            all_pages.append(_Page(page, may_be_empty=allow_empty))
     return all_pages
+
+
+def _check_pages(
+    all_pages: Sequence[_Page], level: FeatureLevel, console: Console, *, fix: bool
+) -> tuple[list[_Result], int]:
+    """The results of the pages, and how many pages are skipped because they have no example."""
+    from revseq_cli.text.examples import NoExampleError  # --help must not load NumPy
+
+    results: list[_Result] = []
+    skipped = 0
+    with signals.begin_stage("verify", len(all_pages), "pages") as advance:
+        for page in all_pages:
+            advance(1)
+            name = page.reference.name
+            try:
+                report = _check_page(page.reference, level, console, fix=fix)
+                results.append(_Result(name, report))
+            except RevseqError as e:
+                if page.may_be_empty and isinstance(e, NoExampleError):
+                    skipped += 1
+                else:
+                    results.append(_Result(name, None, e.about(name)))
+    return results, skipped
 
 
 def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
@@ -168,19 +183,22 @@ def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: 
     return fixed
 
 
-def _write_report(pages: Pages, skipped: int, console: Console) -> Iterator[str]:
+def _write_report(results: Sequence[_Result], skipped: int, console: Console) -> Iterator[str]:
     """A line for each example, its mistakes in a form that editors read, and a summary."""
     from revseq_cli.report import terminal
 
-    reports = [(name, page) for name, page in pages if not isinstance(page, RevseqError)]
-    for name, page in reports:
-        yield printable(name)
-        for verdict in page.verdicts:
-            yield from _write_verdict(name, verdict, console)
-    if reports:
-        verdicts = [verdict for _, page in reports for verdict in page.verdicts]
+    verdicts: list[Verdict] = []
+    others = 0
+    for result in results:
+        if result.report is None:
+            continue
+        yield printable(result.name)
+        for verdict in result.report.verdicts:
+            yield from _write_verdict(result.name, verdict, console)
+        verdicts += result.report.verdicts
+        others += result.report.skipped
+    if any(result.report for result in results):
         wrong = sum(not verdict.right for verdict in verdicts)
-        others = sum(page.skipped for _, page in reports)
         summary = f"{terminal.say_count(len(verdicts), 'example')}, {wrong} wrong"
         yield f"{summary}, {others} of other operators skipped" if others else summary
     if skipped:
@@ -202,18 +220,20 @@ def _write_verdict(name: str, verdict: Verdict, console: Console) -> Iterator[st
             yield printable(f"  {line}")
 
 
-def _write_annotations(pages: Pages) -> Iterator[str]:
+def _write_annotations(results: Sequence[_Result]) -> Iterator[str]:
     """Commands to GitHub's runner, which shows each message next to its line."""
     from revseq_cli.text.notation import PlacedError
 
-    for name, page in pages:
-        file = f"::error file={_escape(os.path.normpath(name), ':,')}"
-        if isinstance(page, PlacedError):
-            yield f"{file},line={page.line},col={page.column},title=revseq::{_escape(page.problem)}"
-        elif isinstance(page, RevseqError):
-            yield f"{file},title=revseq::{_escape(page.found)}"
-        else:
-            for verdict in page.verdicts:
+    for result in results:
+        file = f"::error file={_escape(os.path.normpath(result.name), ':,')}"
+        error = result.error
+        if isinstance(error, PlacedError):
+            position = f"line={error.line},col={error.column}"
+            yield f"{file},{position},title=revseq::{_escape(error.problem)}"
+        elif error:
+            yield f"{file},title=revseq::{_escape(error.found)}"
+        elif result.report:
+            for verdict in result.report.verdicts:
                 for finding in verdict.findings:
                     message = _escape(f"example {verdict.number}: {finding.message}")
                     position = f"line={finding.line},col={finding.column}"
@@ -227,17 +247,15 @@ def _escape(text: str, others: str = "") -> str:
     return printable(escaped)
 
 
-def _print_json(results: Pages, skipped: int, status: int, console: Console) -> None:
+def _print_json(results: Sequence[_Result], skipped: int, status: int, console: Console) -> None:
     from revseq_cli.report import objects
 
     pages: list[PageRecord] = []
-    errors: list[RevseqError] = []
-    for name, result in results:
-        if isinstance(result, RevseqError):
-            errors.append(result)
-        else:
-            examples = [_describe_verdict(verdict) for verdict in result.verdicts]
-            pages.append(objects.PageRecord(name, examples, result.skipped))
+    for result in results:
+        if result.report:
+            examples = [_describe_verdict(verdict) for verdict in result.report.verdicts]
+            pages.append(objects.PageRecord(result.name, examples, result.report.skipped))
+    errors = [result.error for result in results if result.error]
     console.report(objects.VerifyRecord(pages, skipped), status, errors)
 
 
