@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Original, Source
-from revseq_cli.formats.hdf5.source import contents, open_source
+from revseq_cli.formats.hdf5.listing import contents
+from revseq_cli.formats.hdf5.source import open_source
 
 __all__ = ["contents", "create_sink", "open_source"]
 
@@ -14,6 +15,6 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
 
     RevseqError for every reason to refuse it.
     """
-    from revseq_cli.formats.hdf5 import sink  # most commands only read
+    from revseq_cli.formats.hdf5.sink import choose_sink  # most commands only read
 
-    return sink.create(file, template, key, original)
+    return choose_sink(file, template, key, original)

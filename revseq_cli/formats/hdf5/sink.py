@@ -23,41 +23,46 @@ from revseq_cli.files.base import Identity
 from revseq_cli.files.copies import Part, fill_from
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source, WriteResult
-from revseq_cli.formats.hdf5 import files, storage
-from revseq_cli.formats.hdf5.datasets import (
-    AddedDataset,
-    CopiedDataset,
-    NewDataset,
-    OwnDataset,
-)
+from revseq_cli.formats.hdf5.copies import DatasetLikeInput, ReplacedDataset
+from revseq_cli.formats.hdf5.datasets import AddedDataset, NewDataset, OwnDataset
+from revseq_cli.formats.hdf5.elements import LOCK, write_elements
+from revseq_cli.formats.hdf5.files import hdf5_error
+from revseq_cli.formats.hdf5.filters import ChunkBlockWriter, EncodedChunk
+from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.hdf5.storage import LOCK, Chunk, ChunkBlockWriter
 from revseq_cli.formats.memory import ReturningWriter
 from revseq_cli.formats.raw import RawSink
 
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
 
 
-def create(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
-    """A new file for a tensor like `template` named `key`, or a copy of `original` with it."""
-    name = "/" + "/".join(files.parts_of(key, file.name))
-    dataset: NewDataset
-    if original is None:
-        dataset = OwnDataset(name, template, file.name)
-    elif original.is_input:
-        dataset = CopiedDataset(name, cast("Hdf5Source", template), file.name, original)
-    else:
-        dataset = AddedDataset(name, template, file.name, original)
+def choose_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
+    """The sink for a tensor like `template` with the path `key`, in a new file or a copy."""
+    name = "/" + "/".join(parts_of(key, file.name))
+    dataset = _choose_dataset(name, template, file.name, original)
     if dataset.is_raw:
         return ContiguousSink(file, dataset)
     return Hdf5Sink(file, dataset)
 
 
-class Recorder(io.FileIO):
-    """A file that keeps its first error in `error`, and tells HDF5 that all writes succeed.
+def _choose_dataset(
+    name: str, template: Source, where: str, original: Original | None
+) -> NewDataset:
+    if original is None:
+        return OwnDataset(name, template, where)
+    if not original.is_input:
+        return AddedDataset(name, template, where, original)
+    source = cast("Hdf5Source", template)
+    if source.is_item(name):
+        return ReplacedDataset(name, source, where, original)
+    return DatasetLikeInput(name, source, where, original)
 
-    HDF5 does not survive a failed write: it reports it late, and may crash when the process ends.
-    `wrap_errors` raises the error instead.
+
+class Recorder(io.FileIO):
+    """The new file, for HDF5, which is never told of an error: it would crash at a failed write.
+
+    The first error is kept in `error` instead, and `wrap_errors` raises it. By itself, HDF5 reports
+    a failed write late, and may crash when the process ends.
     """
 
     error: OSError | None = None
@@ -99,7 +104,7 @@ class Recorder(io.FileIO):
             raise
         except (OSError, RuntimeError, ValueError) as e:
             if not self.error:
-                raise files.hdf5_error(e, self._file_name, self._file_name, "write") from e
+                raise hdf5_error(e, self._file_name, self._file_name, "write") from e
         if self.error:
             raise base.failed(self._file_name, "write", self.error) from None
 
@@ -188,13 +193,13 @@ class Hdf5Sink(_DatasetSink):
     def receive(self, write_result: object) -> None:
         with LOCK, cast("Recorder", self._recorder).wrap_errors():
             if self.encoded:
-                for chunk in cast("list[Chunk]", write_result):
+                for chunk in cast("list[EncodedChunk]", write_result):
                     signals.check()
                     self._dataset.id.write_direct_chunk(*chunk)
             else:
                 region, values = cast("WriteResult", write_result)
                 # Values that were pickled may have another byte order.
-                storage.write(self._dataset, region, np.asarray(values, self._template.dtype))
+                write_elements(self._dataset, region, np.asarray(values, self._template.dtype))
 
     def finish(self) -> None:
         self._close_file()

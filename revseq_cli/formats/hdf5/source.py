@@ -1,4 +1,4 @@
-"""HDF5 datasets as inputs, and lists of what a file holds.
+"""HDF5 datasets as inputs.
 
 A name is `file.h5::/group/name`, or that of a file with only one dataset.
 """
@@ -12,12 +12,11 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5d, h5g, h5t
+from h5py import h5d, h5p, h5t
 from numpy.typing import NDArray
 
-from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError, about
-from revseq_cli.core.tensors import DataType, Region, TensorDesc, chunk_boxes, chunk_start
+from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start
 from revseq_cli.files import base, open_file
 from revseq_cli.formats.attributes import (
     ENCODING,
@@ -38,10 +37,18 @@ from revseq_cli.formats.contract import (
     Storage,
     TextTypes,
 )
-from revseq_cli.formats.hdf5 import files, storage
+from revseq_cli.formats.hdf5.attributes import has_netcdf_mark, is_bare, read_neutral_attributes
+from revseq_cli.formats.hdf5.elements import LOCK, read_elements
 from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
-from revseq_cli.formats.hdf5.storage import LOCK, filters_of, require_filters
-from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, only_of
+from revseq_cli.formats.hdf5.filters import (
+    ends_in_blosc,
+    filters_of,
+    require_filters,
+    require_whole_chunk,
+)
+from revseq_cli.formats.hdf5.links import dataset_in, find_dataset, groups_of
+from revseq_cli.formats.hdf5.scales import find_scales, is_netcdf_dataset, read_dimension_names
+from revseq_cli.formats.hdf5.types import describe_type, is_narrow, require_numbers
 from revseq_cli.formats.raw import RawReadTask, RawTensor, list_cut_alignments
 from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
 from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
@@ -73,32 +80,27 @@ class Hdf5Source(Source):
         self, path: str, key: str | None, name: str = "", asked: DataType | None = None
     ) -> None:
         name = name or path
-        with open_file(path, name=name) as fd:
-            self.identity = fd.identity
-            if not is_hdf5(fd):
-                seems, hint = looks_like(fd.read(64, 0))
-                found = f"not an HDF5 file: it looks like {seems}"
-                raise FormatError(found, "an HDF5 file by its suffix", hint, name)
+        self.path = path
+        self.identity = _require_hdf5(path, name)
         with open_hdf5(path, name, self.identity) as file:
-            dataset, own_name, self.hard_path = files.find_dataset(file, key, name)
-            self.key = own_name.lstrip("/")
-            self.name = f"{name}::{own_name}"
-            self.path = path
+            target = find_dataset(file, key, name)
+            self.key = target.name.lstrip("/")
+            self.name = f"{name}::{target.name}"
+            self.hard_path = target.hard_path
+            dataset = h5py.Dataset(target.item)
             self.properties = dataset.id.get_create_plist()
-            kind = dataset.id.get_type()
             with about(self.name):
-                self.dtype = files.require_numbers(dataset, asked)
+                self.dtype = require_numbers(dataset, asked)
                 self._require_tensor(dataset)
             self.chunks = dataset.chunks
             self.sizes = dataset.shape
             self.limits = dataset.maxshape
             self.encoded = self.properties.get_nfilters() > 0
-            self.dimensions = files.read_dimension_names(dataset)
-            if not storage.is_narrow(kind):
+            self.dimensions = read_dimension_names(dataset)
+            if not is_narrow(dataset.id.get_type()):
                 self.raw = self._find_raw(dataset)
-            details = _details_of(self.properties, storage.describe_type(kind))
-            details = {"dataset": f"/{self.key}"} | details
-            label = NETCDF4 if files.has_mark(file) else ""
+            details = {"dataset": f"/{self.key}"} | storage_details(dataset)
+            label = NETCDF4 if has_netcdf_mark(file) else ""
             self.storage = Storage("h5", details, label)
 
     def _find_raw(self, dataset: h5py.Dataset) -> RawTensor | None:
@@ -139,30 +141,26 @@ class Hdf5Source(Source):
         """Its file; None for an output that must be NetCDF, if the file is not."""
         if is_netcdf(name) and not is_netcdf(self.path):
             with open_hdf5(self.path, self.name) as file:
-                if not files.is_netcdf(open_dataset(file, self.hard_path, self.name)):
+                if not is_netcdf_dataset(open_dataset(file, self.hard_path, self.name)):
                     return None
         return super().original_for(name)
 
     def meaning(self) -> Meaning:
         with open_hdf5(self.path, self.name) as file:
             dataset = open_dataset(file, self.hard_path, self.name)
-            attributes, left = files.read_neutral_attributes(dataset)
+            attributes, left = read_neutral_attributes(dataset)
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             read = functools.partial(_read_coordinate_of, dataset)
             coordinates = find_coordinates(self.dimensions, read)
             groups = []
-            for group in reversed(files.groups_of(dataset)):
-                group_attributes, _ = files.read_neutral_attributes(group)
+            for group in reversed(groups_of(dataset)):
+                group_attributes, _ = read_neutral_attributes(group)
                 groups.append(group_attributes)
+            storage_fill = self._find_storage_fill(dataset)
             default_fill = None
-            storage_fill = None
-            if self.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
-                if self.dtype.kind in "biufc":
-                    storage_fill = dataset.fillvalue
-                has_default = FILL not in attributes and self.dtype.itemsize > 1
-                if has_default and files.is_netcdf(dataset):
-                    default_fill = dataset.fillvalue
+            if FILL not in attributes:
+                default_fill = self._find_default_fill(dataset)
         unlimited = []
         for name, limit in zip(self.dimensions, self.limits, strict=False):
             if name and limit is None:
@@ -179,9 +177,33 @@ class Hdf5Source(Source):
         )
 
     @property
+    def has_own_fill(self) -> bool:
+        """Whether somebody has set the fill value of the dataset."""
+        return bool(self.properties.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED)
+
+    def _find_storage_fill(self, dataset: h5py.Dataset) -> Any:  # noqa: ANN401 - a NumPy number
+        """The fill value that somebody has set, or None."""
+        if self.has_own_fill and self.dtype.kind in "biufc":
+            return dataset.fillvalue
+        return None
+
+    def _find_default_fill(self, dataset: h5py.Dataset) -> Any:  # noqa: ANN401 - a NumPy number
+        """The fill value that NetCDF takes for a dataset without one; None in other HDF5 files.
+
+        NetCDF has none for elements of one byte.
+        """
+        if not self.has_own_fill or self.dtype.itemsize == 1:
+            return None
+        if not is_netcdf_dataset(dataset):
+            return None
+        return dataset.fillvalue
+
+    @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         """The sizes of a chunk, so that none is decoded twice, or the alignments of `raw`."""
-        return list_cut_alignments(self.dtype, self.sizes) if self.raw else super().cut_alignments
+        if self.raw:
+            return list_cut_alignments(self.dtype, self.sizes)
+        return super().cut_alignments
 
     def is_item(self, key: str) -> bool:
         return key in (f"/{self.key}", self.hard_path)
@@ -192,10 +214,24 @@ class Hdf5Source(Source):
         return Hdf5ReadTask(self.path, self.name, self.hard_path, self.dtype, self.identity, region)
 
 
-def _details_of(properties: h5py.h5p.PropDCID, meaning: str) -> dict[str, str]:
-    """How a dataset is stored: the `meaning` of its type, its chunks or layout, and its filters."""
+def _require_hdf5(path: str, name: str) -> base.Identity:
+    """The state of a file; FormatError for a file that is not HDF5, and only has its suffix."""
+    with open_file(path, name=name) as fd:
+        if not is_hdf5(fd):
+            seems, hint = looks_like(fd.read(64, 0))
+            found = f"not an HDF5 file: it looks like {seems}"
+            raise FormatError(found, "an HDF5 file by its suffix", hint, name)
+        return fd.identity
+
+
+def storage_details(dataset: h5py.Dataset) -> dict[str, str]:
+    """How a dataset is stored, in words: its type, its chunks or layout, and its filters."""
+    details = {}
+    type_in_words = describe_type(dataset.id.get_type())
+    if type_in_words:
+        details["stored as"] = type_in_words
+    properties: h5p.PropDCID = dataset.id.get_create_plist()
     layout = properties.get_layout()
-    details = {"stored as": meaning} if meaning else {}
     if layout == h5d.CHUNKED:
         details["chunks"] = str(properties.get_chunk())
     else:
@@ -209,7 +245,7 @@ def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | 
     """The coordinate of a dimension of that name; None where the dimension has no variable."""
     try:
         scale = find_named_scale(dataset, d, name)
-        if scale is None or files.is_bare(scale):
+        if scale is None or is_bare(scale):
             return None
         sizes = scale.shape or ()
         if sizes[:1] != (dataset.shape[d],):
@@ -221,11 +257,11 @@ def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | 
 
 def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
     """The scale of that name of a dimension, or else the dataset of that name in the same group."""
-    for scale in files.find_scales(dataset, d):
+    for scale in find_scales(dataset, d):
         if str(scale.name).rpartition("/")[2] == name:
             break
     else:
-        scale = files.dataset_in(dataset.parent, name)
+        scale = dataset_in(dataset.parent, name)
     if scale == dataset:
         return None
     return scale
@@ -244,7 +280,7 @@ def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
     if not is_small(sizes, scale.dtype.itemsize, scale.chunks):
         raise FormatError("a large coordinate")
     require_filters(scale, name)
-    attributes, _ = files.read_neutral_attributes(scale)
+    attributes, _ = read_neutral_attributes(scale)
     values = _read_texts(scale) if kind == "O" else scale[()]
     if is_of_characters:
         attributes.pop(ENCODING, None)
@@ -283,10 +319,10 @@ class Hdf5ReadTask:
         with LOCK, open_hdf5(self.path, self.name, self.unchanged) as file:
             dataset = open_dataset(file, self.hard_path, self.name)
             require_filters(dataset, self.name)
-            if storage.ends_in_blosc(dataset):
+            if ends_in_blosc(dataset):
                 self._require_whole_frames(dataset)
             try:
-                return storage.read(dataset, self.region, self.dtype)
+                return read_elements(dataset, self.region, self.dtype)
             except RAISED:
                 self._refuse_damaged_chunk(dataset)
                 raise
@@ -297,7 +333,7 @@ class Hdf5ReadTask:
             return
         for box in chunk_boxes(self.region, dataset.chunks):
             try:
-                storage.read(dataset, box, self.dtype)
+                read_elements(dataset, box, self.dtype)
             except RAISED:
                 reason = "it fails its checksum or its filter"
                 raise self._report_damage(box, dataset, reason) from None
@@ -307,82 +343,10 @@ class Hdf5ReadTask:
         for box in chunk_boxes(self.region, dataset.chunks):
             start = tuple(part.start // n * n for part, n in zip(box, dataset.chunks, strict=True))
             try:
-                storage.require_whole_chunk(dataset, start)
+                require_whole_chunk(dataset, start)
             except FormatError as e:
                 raise self._report_damage(box, dataset, e.found) from None
 
     def _report_damage(self, box: Region, dataset: h5py.Dataset, reason: str) -> FormatError:
         start = chunk_start(box, dataset.chunks)
         return damaged_file(f"the chunk at {start} is damaged: {reason}", self.name)
-
-
-# What a file holds: neither values nor other files are read.
-
-
-def contents(address: Address, types: TextTypes) -> Contents | None:
-    """What the file or the group holds; None where the address is that of a dataset."""
-    items = list[Item]()
-    datasets = dict[str, bool]()
-    with open_hdf5(address.path) as file:
-        group, _, hard_path = files.follow_links(file, (address.key or "").strip("/"), address.path)
-        if not isinstance(group, h5g.GroupID):
-            return None
-        # One at a time: HDF5 is slow with many open objects.
-        for path, entry in files.entries(group, hard_path):
-            item = Item(path, depth=path.count("/") - hard_path.count("/") - 1)
-            match entry:
-                case h5g.GroupID():
-                    item = item._replace(
-                        what=GROUP, attributes=files.count_attributes(h5py.Group(entry))
-                    )
-                case h5t.TypeID():
-                    item = item._replace(what="a data type")
-                case h5d.DatasetID():
-                    item, datasets[path] = _tensor_at(h5py.Dataset(entry), item, types.asked)
-                case Exception():
-                    item = _unreadable(item, entry)
-                    datasets[path] = False
-                case str():
-                    item = item._replace(what=entry)
-            items.append(item)
-        count = files.count_attributes(h5py.Group(group))
-        label = NETCDF4 if files.has_mark(file) else ""
-    only = None
-    if address.key is None:
-        choices = {*files.to_choose(datasets)}
-        only = only_of([item for item in items if item.key in choices])
-    return Contents(
-        address.path, "h5", tuple(items), only, hard_path, count, is_tree=True, label=label
-    )
-
-
-def _unreadable(item: Item, error: Exception) -> Item:
-    if isinstance(error, FormatError):
-        return item.with_reason(error)
-    return item._replace(what=f"cannot be read: {str(error)[:80]}", is_damaged=True)
-
-
-def _tensor_at(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> tuple[Item, bool]:
-    """The item of a dataset by its header, or with why it is no tensor; whether it is a scale."""
-    try:
-        sizes = dataset.id.shape
-        kind = dataset.id.get_type()
-        item = item._replace(
-            sizes=sizes,
-            dimensions=files.read_dimension_names(dataset),
-            attributes=files.count_attributes(dataset),
-            details=_details_of(dataset.id.get_create_plist(), storage.describe_type(kind)),
-        )
-        is_scale = files.is_scale(dataset)
-        if sizes is None:
-            return item._replace(what="no elements"), is_scale
-        if is_scale and files.is_bare(dataset):
-            return item._replace(what=DIMENSION), True
-        try:
-            data_type = data_type_of(files.require_numbers(dataset, asked))
-        except FormatError as e:
-            return item.with_reason(e), is_scale
-        require_sizes(sizes, item.key)
-        return item._replace(desc=TensorDesc(data_type, sizes)), is_scale
-    except (*RAISED, FormatError) as e:
-        return _unreadable(item, e), False

@@ -1,0 +1,117 @@
+"""Attributes of HDF5 files as they are read, and what those of HDF5 and NetCDF themselves say.
+
+A dimension of a dataset is described by its scale, a dataset that is attached to it. NetCDF stores
+a dimension as a scale, also where the dimension has no variable. Sources: the HDF5 High Level
+specification of dimension scales; libhdf5/nc4hdf.c of netCDF-C.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import h5py
+from h5py import h5a
+
+from revseq_cli.formats.attributes import Attributes, as_neutral, count_bytes
+from revseq_cli.formats.hdf5.files import RAISED, decode_name
+
+# NetCDF-4 numbers the dimensions of a file from 0 on. A dimension's scale has its own number. A
+# variable of several dimensions that is itself a scale has the numbers of all its dimensions.
+DIMENSION_ID = "_Netcdf4Dimid"
+DIMENSION_IDS = "_Netcdf4Coordinates"
+# The start of the attribute NAME of a dimension that has no variable: its dataset has no values.
+BARE = "This is a netCDF dimension but not a netCDF variable."
+LABELS = "DIMENSION_LABELS"
+_OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", DIMENSION_ID}
+_NETCDF_MARKS = ("_NCProperties", "_nc3_strict")
+_STORAGE = {*_OF_SCALES, LABELS, DIMENSION_IDS, *_NETCDF_MARKS}
+_MOST_ATTRIBUTE_BYTES = 1 << 24  # of all attributes of an object that are read
+_MOST_TEXTS = 64  # so many texts of an attribute are read in any case
+
+
+def read_attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
+    """An attribute in the neutral form; None without one, or if that form has no place for it."""
+    try:
+        if not h5a.exists(item.id, name.encode()):  # much faster than an error
+            return None
+        if not _is_small(item, name.encode()):
+            return None
+        value = item.attrs[name]
+    except RAISED:  # of a type that h5py lacks
+        return None
+    if isinstance(value, h5py.Empty) and value.dtype.kind == "S":
+        return ""
+    return as_neutral(value)
+
+
+def _is_small(item: h5py.HLObject, name: bytes) -> bool:
+    """Whether the values of an attribute take little memory: HDF5 reads all of them at once.
+
+    Many texts may share their bytes in the file, so that an attribute of 600 MB fits in a file of
+    350 kB. Their lengths are not known before they are read, but none is longer than the file.
+    """
+    attribute = h5a.open(item.id, name)
+    if not attribute.dtype.hasobject:
+        return bool(attribute.get_storage_size() <= _MOST_ATTRIBUTE_BYTES)
+    count = prod(attribute.shape or ())
+    most_bytes = count * item.file.id.get_filesize()
+    return count <= _MOST_TEXTS or most_bytes <= _MOST_ATTRIBUTE_BYTES
+
+
+def read_neutral_attributes(item: h5py.HLObject) -> tuple[Attributes, list[str]]:
+    """The attributes of a dataset or group, and the names of those that the neutral form lacks."""
+    attributes = Attributes()
+    lost = list[str]()
+    left_bytes = _MOST_ATTRIBUTE_BYTES
+    for name in item.attrs:
+        if isinstance(name, bytes):
+            lost.append(decode_name(name))
+            continue
+        if not is_of_tensor(item, name):
+            continue
+        value = read_attribute(item, name) if left_bytes > 0 else None
+        if value is None:
+            lost.append(name)
+            continue
+        attributes[name] = value
+        left_bytes -= count_bytes(value)
+    return attributes, lost
+
+
+def count_attributes(item: h5py.HLObject) -> int:
+    """The number of attributes of a dataset or a group that say something of its tensors."""
+    count = 0
+    for name in item.attrs:
+        if isinstance(name, bytes) or is_of_tensor(item, name):
+            count += 1
+    return count
+
+
+def is_of_tensor(item: h5py.HLObject, name: str) -> bool:
+    """Whether an attribute is about the tensor, and not about the storage of HDF5 or NetCDF."""
+    if name == "CLASS":
+        return not is_scale(item)
+    return name not in _STORAGE
+
+
+def is_of_scales(item: h5py.HLObject, name: str) -> bool:
+    """Whether an attribute makes an object a scale, or attaches scales to it."""
+    if name == "CLASS":
+        return is_scale(item)
+    return name in _OF_SCALES
+
+
+def is_scale(dataset: h5py.HLObject) -> bool:
+    """Whether it has the attribute that marks the scale of a dimension."""
+    return bool(read_attribute(dataset, "CLASS") == "DIMENSION_SCALE")
+
+
+def has_netcdf_mark(file: h5py.File) -> bool:
+    """Whether a file has the mark of NetCDF's library, which it writes since 2016."""
+    return any(name in file.attrs for name in _NETCDF_MARKS)
+
+
+def is_bare(scale: h5py.Dataset) -> bool:
+    """Whether a scale is a dimension that has no variable, and so no values."""
+    return str(read_attribute(scale, "NAME")).startswith(BARE)
