@@ -193,7 +193,7 @@ class _OpenComparison:
         from revseq_cli.pipeline.folds import unequal
 
         a = self.pair.a.read_task(region).read()
-        return unequal(a, self.pair.right.read_task(region).read(), self.tolerance)
+        return unequal(a, self.pair.b.read_task(region).read(), self.tolerance)
 
 
 @contextlib.contextmanager
@@ -237,7 +237,7 @@ def _make_result(inputs: _Inputs, opened: _OpenComparison | None, most: int) -> 
     axis = inputs.job.axis if inputs.job else None
     if opened is None:
         return comparison.Comparison(inputs.a, inputs.b, None, axis=axis)
-    result = comparison.Comparison(inputs.a, opened.pair.right, opened.differences, axis=axis)
+    result = comparison.Comparison(inputs.a, opened.pair.b, opened.differences, axis=axis)
     if opened.diagnosis is None:
         return result
     return replace(
@@ -378,7 +378,7 @@ def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequ
     subject = Subject(
         title="",
         sentences=(),
-        tensors=(("A", pair.a), ("expected", pair.right)),
+        tensors=(("A", pair.a), ("expected", pair.b)),
         axis=job.axis,
         lengths=job.lengths,
         mask=opened.read_mask,
@@ -397,11 +397,11 @@ def _draw_picture(opened: _OpenComparison) -> str:
     if job is None:
         # The report may show fewer differences than the picture, or none.
         differences = passes.compare("draw", pair, opened.tolerance, _MOST_DRAWN)
-        tensors = (("A", pair.a), ("B", pair.right))
+        tensors = (("A", pair.a), ("B", pair.b))
         return picture.of_difference(tensors, differences, opened.read_mask)
     mistakes = opened.diagnosis.mistakes if opened.diagnosis else ()
     return picture.of_difference(
-        (("A", pair.a), ("expected", pair.right)),
+        (("A", pair.a), ("expected", pair.b)),
         opened.differences,
         opened.read_mask,
         axis=job.axis,

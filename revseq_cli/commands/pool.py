@@ -365,5 +365,5 @@ def _write_output(
     if setup.plans:
         return planned, None
     with group.create(sink.file), sink:
-        clamped = passes.write(job, sink, plan, verified=verify)
+        clamped = passes.reverse_into_file(job, sink, plan, verified=verify)
     return replace(outcome, notes=tuple(sink.notes), clamped=clamped), sink.file

@@ -228,7 +228,7 @@ def _write_output(
     from revseq_cli.pipeline import passes
 
     with console.write_files(sink, *drawings):
-        clamped = passes.write(job, sink, plan, verified=verify)
+        clamped = passes.reverse_into_file(job, sink, plan, verified=verify)
         for drawing in drawings:
             drawing.write(_picture(job, sink.open_output()))
     if console.as_json:

@@ -155,6 +155,13 @@ def inside(part: Region, whole: Region) -> Region:
     )
 
 
+def shift(part: Region, whole: Region) -> Region:
+    """A part of a region's values, as a region of the tensor: the opposite of `inside`."""
+    return tuple(
+        slice(p.start + w.start, p.stop + w.start) for p, w in zip(part, whole, strict=True)
+    )
+
+
 def split_chunks(
     region: Region, values: NDArray[Any], chunks: tuple[int, ...]
 ) -> Iterator[tuple[Region, NDArray[Any]]]:

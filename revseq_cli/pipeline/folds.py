@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes
-from revseq_cli.core.dtypes import Array, bits, native, word_of
+from revseq_cli.core.dtypes import Array, DType, bits, native, word_of
 from revseq_cli.core.errors import UsageError
+from revseq_cli.core.tensors import Region
 from revseq_cli.operator import directml, kernel
 
 _Number = TypeVar("_Number", int, float)
@@ -81,6 +82,17 @@ class Differences:
     sequence_count: int = 0
     sequences: NDArray[np.bool_] | None = None
 
+    @classmethod
+    def none(cls, dtype: DType, rank: int) -> Differences:
+        """No differences of arrays without elements."""
+        values = np.empty(0, dtype.newbyteorder("="))
+        return cls(0, 0, np.empty((0, rank), np.intp), values, values)
+
+    def move_to(self, region: Region) -> Differences:
+        """The same differences of the tensors of which the two arrays are a region."""
+        starts = np.array([part.start for part in region], np.intp)
+        return replace(self, indices=self.indices + starts)
+
     def merge(self, other: Differences, first: int) -> Differences:
         """The differences of this part and another one, with the `first` of both in C order."""
         merged = replace(
@@ -132,12 +144,13 @@ class Differences:
 def unequal(a: Array, b: Array, tolerance: Tolerance | None) -> NDArray[np.bool_]:
     """Which elements differ, of arrays with one shape and data type, each in either byte order."""
     mask = np.zeros(a.shape, np.bool_)
-    mask.reshape(-1)[differences(a, b, tolerance, 0)[1]] = True
+    _, positions = find_differences(a, b, tolerance, 0)
+    mask.reshape(-1)[positions] = True
     return mask
 
 
 @np.errstate(all="ignore")  # signaling NaNs, too
-def differences(
+def find_differences(
     a: Array, b: Array, tolerance: Tolerance | None = None, first: int = 1
 ) -> tuple[Differences, NDArray[np.intp]]:
     """How two arrays differ, and the flat indices of all elements that do.
@@ -154,55 +167,68 @@ def differences(
     positions = np.flatnonzero(differing)
     a = native(a).reshape(-1)[positions]
     b = native(b).reshape(-1)[positions]
-    measures: dict[str, Any] = {}
+    distances: _Distances | None = None
     if tolerance or dtypes.has_numbers(a.dtype):  # else only their bits are known
-        apart, measures = _measure(a, b, tolerance)
-        positions = positions[apart]
-        a = a[apart]
-        b = b[apart]
+        distances = _Distances.of(a, b)
+        is_apart = distances.exceed(tolerance)
+        positions = positions[is_apart]
+        a = a[is_apart]
+        b = b[is_apart]
     indices = np.empty((len(positions[:first]), 0), np.intp)
     if shape:
         indices = np.stack(np.unravel_index(positions[:first], shape), axis=1)
-    kept = Differences(
-        total=differing.size,
-        count=len(positions),
-        indices=indices,
-        a=a[:first],
-        b=b[:first],
-        **measures,
-    )
-    return kept, positions
+    differences = Differences(differing.size, len(positions), indices, a[:first], b[:first])
+    if distances:
+        differences = distances.measure(differences, is_apart)
+    return differences, positions
 
 
-def _measure(
-    a: Array, b: Array, tolerance: Tolerance | None
-) -> tuple[NDArray[np.bool_], dict[str, Any]]:
-    """Which of the elements that differ in bits are apart by more than the tolerance.
+@dataclass(frozen=True, eq=False)
+class _Distances:
+    """How far the numbers of two arrays x and y, of one dimension, are apart.
 
-    Also fields of Differences: the largest distances between any of these elements, and how many of
-    those that are apart are NaN.
+    `nans` says how many of two numbers are NaN: 0, 1 or 2.
     """
-    x = dtypes.numbers(a)
-    y = dtypes.numbers(b)
-    nans = (x != x).astype(np.uint8) + (y != y)
-    distance = _distance(x, y)
-    steps = _steps(a, b)
-    relative = distance / np.abs(_wide(y))
-    relative[distance == 0] = 0
-    apart = np.ones(len(a), np.bool_)
-    if tolerance:
-        apart = ~_are_close(x, y, tolerance)
-        apart &= (nans > 0) | (steps > tolerance.ulps)
-    largest_ulps = None
-    if 0 in nans:
-        largest_ulps = int(steps.max(initial=0, where=nans == 0))
-    return apart, {
-        "largest_absolute": _largest(distance),
-        "largest_relative": _largest(relative),
-        "largest_ulps": largest_ulps,
-        "nans": int(np.count_nonzero(nans[apart] == 2)),
-        "lone_nans": int(np.count_nonzero(nans[apart] == 1)),
-    }
+
+    x: Array
+    y: Array
+    steps: Array
+    nans: Array
+
+    @classmethod
+    def of(cls, a: Array, b: Array) -> _Distances:
+        """The distances of elements of any data type that has numbers."""
+        x = dtypes.numbers(a)
+        y = dtypes.numbers(b)
+        nans = (x != x).astype(np.uint8) + (y != y)
+        return cls(x, y, _steps(a, b), nans)
+
+    def exceed(self, tolerance: Tolerance | None) -> NDArray[np.bool_]:
+        """Which numbers are apart by more than the tolerance; without one, all are."""
+        if tolerance is None:
+            return np.ones(len(self.x), np.bool_)
+        has_nan = self.nans > 0
+        has_steps = has_nan | (self.steps > tolerance.ulps)
+        return has_steps & ~_are_close(self.x, self.y, tolerance)
+
+    def measure(self, differences: Differences, is_apart: NDArray[np.bool_]) -> Differences:
+        """The differences with the largest distances, and with the NaNs that are apart."""
+        absolute = _distance(self.x, self.y)
+        relative = absolute / np.abs(_wide(self.y))
+        relative[absolute == 0] = 0
+        has_numbers = self.nans == 0
+        largest_ulps = None
+        if has_numbers.any():
+            largest_ulps = int(self.steps.max(initial=0, where=has_numbers))
+        nans = self.nans[is_apart]
+        return replace(
+            differences,
+            largest_absolute=_largest(absolute),
+            largest_relative=_largest(relative),
+            largest_ulps=largest_ulps,
+            nans=int(np.count_nonzero(nans == 2)),
+            lone_nans=int(np.count_nonzero(nans == 1)),
+        )
 
 
 def _wide(values: Array) -> Array:
@@ -336,10 +362,11 @@ class Statistics(NamedTuple):
 
 
 class LengthCounts(NamedTuple):
-    """Numbers of lengths: all, those above the axis size, and those that change nothing (0 or 1).
+    """How many lengths there are, and the least and the greatest one.
 
-    Then the least and the greatest length. DirectML reads the low 32 bits of a length: `wide`
-    lengths have more bits, and the low bits of `above` lengths are above the axis size.
+    `clamped` of them are above the axis size, and `unchanged` are 0 or 1, so that they change
+    nothing. DirectML itself reads only the low 32 bits of a length: `wide` lengths have more bits,
+    and `above` lengths have low bits that are above the axis size.
     """
 
     total: int = 0

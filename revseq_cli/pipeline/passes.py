@@ -15,14 +15,20 @@ from revseq_cli import files
 from revseq_cli.core import signals, thresholds
 from revseq_cli.core.dtypes import Array
 from revseq_cli.core.errors import EngineError
-from revseq_cli.core.tensors import Region, sizes_of
+from revseq_cli.core.tensors import Region, shift, sizes_of
 from revseq_cli.formats.contract import FileSink, ReadTask, Sink, Source
 from revseq_cli.formats.memory import MemorySink, MemorySource
 from revseq_cli.formats.npy import create_scratch
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.alignment import PlacedSource
 from revseq_cli.pipeline.blocks import Blocks, cut, lengths_region
-from revseq_cli.pipeline.folds import Differences, LengthCounts, Statistics, Tolerance, differences
+from revseq_cli.pipeline.folds import (
+    Differences,
+    LengthCounts,
+    Statistics,
+    Tolerance,
+    find_differences,
+)
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
 from revseq_cli.pipeline.plan import (
@@ -38,9 +44,10 @@ from revseq_cli.pipeline.views import ComputedTask, DerivedSource
 
 MakeReadTask = Callable[[Region], ComputedTask]
 
-_FEW_SEQUENCES = 4096  # so few are marked within any memory limit
-_SEQUENCE_BYTES = 48  # that a mark of a sequence takes, and what is computed with it
-_COUNTED_BYTES = 24  # that a length takes while it is cast and compared
+_FEW_SEQUENCES = 4096  # up to so many are marked within any memory limit
+# In bytes:
+_SEQUENCE_BYTES = 48  # for the mark of a sequence, and for what is computed from it
+_COUNTED_BYTES = 24  # for a length while it is cast and compared
 
 
 def run_stage(
@@ -155,18 +162,13 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: Array) -> A
         box = [slice(int(i.min()), int(i.max()) + 1) for i in has_length.nonzero()]
         box[axis] = slice(0, 1)
         chosen = has_length[tuple(box)]
-        source_box = list(map(_shift, box, region))
+        source_box = list(shift(tuple(box), region))
         # Element j of the output is element length - 1 - j of the sequence, if j < length.
         source_box[axis] = slice(max(0, length - part.stop), length - part.start)
         reversed_part = np.flip(source.read_task(tuple(source_box)).read(), axis)
         box[axis] = slice(0, reversed_part.shape[axis])
         np.copyto(out[tuple(box)], reversed_part, where=chosen)
     return out
-
-
-def _shift(inner: slice, outer: slice) -> slice:
-    """A slice of a slice, as one of the whole dimension."""
-    return slice(outer.start + inner.start, outer.start + inner.stop)
 
 
 def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
@@ -176,7 +178,7 @@ def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     values gives the lengths, else None.
     """
     fetch_sources(plan, job.values, job.lengths)
-    is_in_memory = not sink.next_to
+    is_in_memory = not sink.next_to  # the output, and so its lengths may be, too
     with (
         prepare_job(job, sink.next_to, plan, holds_lengths=is_in_memory) as ready,
         _open_read_tasks(ready, sink.next_to, plan) as make_read_task,
@@ -213,7 +215,7 @@ def _cut_lengths(lengths: Source, most: int) -> Blocks:
     return cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
 
 
-def write(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
+def reverse_into_file(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
     """Reverse into a new file, which the caller has entered, and add notes on the lengths.
 
     Returns the number of lengths above the axis size.
@@ -244,7 +246,8 @@ def _count_clamped(job: Job, lengths: Source, plan: Plan) -> int:
     clamped = 0
     for region in _cut_lengths(lengths, most):
         clamped += kernel.count_clamped(lengths.read_task(region).read(), size)
-    return clamped // (count // own_count)
+    repeats = count // own_count
+    return clamped // repeats
 
 
 def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str, ...]]:
@@ -262,7 +265,7 @@ def prepare_job(
     """The job with tensors of which any region is cheap to read.
 
     If need be, they are copied into memory or into temporary files next to the file `next_to`. With
-    `holds_lengths`, the lengths are never copied into a file: the whole output is in memory, too.
+    `holds_lengths`, the lengths are copied into memory even if they are large.
     """
     most_bytes = plan.bytes // 8
     lengths = job.lengths
@@ -279,19 +282,18 @@ def prepare_job(
 def _open_cheap_lengths(
     lengths: Source, next_to: str, plan: Plan, most_bytes: int, holds_lengths: bool
 ) -> Iterator[Source]:
-    """The lengths; in memory or a file if every block would otherwise read or decode them again."""
+    """The lengths; or a copy, if each block would otherwise decode them or open their file."""
     fits = lengths.desc.total_bytes <= most_bytes
-    is_small = lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-    is_worth_memory = fits and is_small
-    if lengths.chunks is None and not is_worth_memory:
+    is_small = fits and lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
+    is_decoded = lengths.chunks is not None
+    if not is_decoded and not is_small:
         yield lengths
-        return
-    if fits or holds_lengths:
+    elif fits or holds_lengths:
         yield MemorySource(lengths.name, lengths.read(), lengths.storage)
-        return
-    with create_scratch(next_to, lengths) as unchunked:
-        move(lengths, unchunked, plan)
-        yield unchunked.open_output()
+    else:
+        with create_scratch(next_to, lengths) as unchunked:
+            move(lengths, unchunked, plan)
+            yield unchunked.open_output()
 
 
 @contextlib.contextmanager
@@ -328,12 +330,12 @@ def _open_read_tasks(job: Job, next_to: str, plan: Plan) -> Iterator[MakeReadTas
 class Pair:
     """Two tensors of the same shape and data type, cheap to read in the blocks of the plan.
 
-    With a `job`, `right` is the expected output of it, and `free_bytes` of memory are left to mark
-    its wrong sequences.
+    With a `job`, `b` is its expected output, and `free_bytes` of memory are left to mark the
+    sequences of `a` that are wrong.
     """
 
     a: Source
-    right: Source
+    b: Source
     plan: Plan
     job: Job | None = None
     free_bytes: int = 0
@@ -355,44 +357,32 @@ def compare(
 ) -> Differences:
     """How a pair differs, block by block; of a job's output, also in which sequences.
 
-    The `first` differences are kept. Sequences are not marked where they are too many.
+    The `first` differences are kept. Sequences are not marked if they are too many.
     """
-    a = pair.a
     job = pair.job
-    fetch_sources(pair.plan, a, pair.right)
-    marks: Array | None = None
-    axis: int | None = None
+    fetch_sources(pair.plan, pair.a, pair.b)
     if job:
         fetch_sources(pair.plan, job.lengths)
-        axis = job.axis
-        if _can_mark_sequences(pair, job):
-            marks = np.zeros(job.lengths.sizes, np.bool_)
-
-    def make_task(region: Region) -> Task:
-        read_tasks = [a.read_task(region), pair.right.read_task(region)]
-        if job:
-            read_tasks.append(_read_lengths_task(job, region))
-        step = partial(_compare_block, tolerance, first, region, axis)
-        return Task(step, tuple(read_tasks), region)
-
-    none = np.empty(0, a.dtype.newbyteorder("="))
-    total = Differences(0, 0, np.empty((0, len(a.sizes)), np.intp), none, none)
-    tasks = map(make_task, pair.plan.blocks)
-    for region, part in run_stage(stage, tasks, pair.plan, a):
-        if job and marks is not None:
-            if part.sequences is not None:
-                marks[lengths_region(region, job.axis)] |= part.sequences
-        total = total.merge(part, first)
-    if marks is None:
+    tasks = (_make_comparison(pair, region, tolerance, first) for region in pair.plan.blocks)
+    parts = run_stage(stage, tasks, pair.plan, pair.a)
+    total = Differences.none(pair.a.dtype, len(pair.a.sizes))
+    if job is None or not _can_mark_sequences(pair, job):
+        for _, part in parts:
+            total = total.merge(part, first)
         return total
+    marks = np.zeros(job.lengths.sizes, np.bool_)
+    for region, part in parts:
+        total = total.merge(part, first)
+        if part.sequences is not None:
+            marks[lengths_region(region, job.axis)] |= part.sequences
     return replace(total, sequences=marks, sequence_count=int(np.count_nonzero(marks)))
 
 
 def _can_mark_sequences(pair: Pair, job: Job) -> bool:
     """Whether there is memory to mark each sequence.
 
-    Blocks of parts of sequences always mark them, since they could not count a sequence once
-    otherwise; such sequences are long, and so few.
+    If blocks cut sequences, marks are needed to count each sequence once. Such sequences are long,
+    and so there are few.
     """
     if pair.plan.blocks.cuts_sequences:
         return True
@@ -400,27 +390,46 @@ def _can_mark_sequences(pair: Pair, job: Job) -> bool:
     return job.lengths.desc.element_count <= most
 
 
-def _compare_block(
-    tolerance: Tolerance | None, first: int, region: Region, axis: int | None, *arrays: Array
-) -> Differences:
-    """The differences of a block of two tensors, with the `first` indices in the whole tensor.
+def _make_comparison(pair: Pair, region: Region, tolerance: Tolerance | None, first: int) -> Task:
+    """The task that compares a block; of a job's output, also its sequences."""
+    both = (pair.a.read_task(region), pair.b.read_task(region))
+    if pair.job is None:
+        return Task(partial(_compare_block, tolerance, first, region), both, region)
+    step = partial(_compare_sequences, tolerance, first, region, pair.job.axis)
+    return Task(step, (*both, _read_lengths_task(pair.job, region)), region)
 
-    With an axis, and the lengths as the third array, also which sequences of the block differ.
-    """
-    part, positions = differences(arrays[0], arrays[1], tolerance, first)
-    starts = np.array([side.start for side in region], np.intp)
-    part = replace(part, indices=part.indices + starts)
-    if axis is None or not len(positions):
-        return part
+
+def _compare_block(
+    tolerance: Tolerance | None, first: int, region: Region, a: Array, b: Array
+) -> Differences:
+    """The differences of a block of two tensors, with the `first` indices in the whole tensor."""
+    differences, _ = find_differences(a, b, tolerance, first)
+    return differences.move_to(region)
+
+
+def _compare_sequences(
+    tolerance: Tolerance | None,
+    first: int,
+    region: Region,
+    axis: int,
+    a: Array,
+    b: Array,
+    lengths: Array,
+) -> Differences:
+    """The differences of a block, and which of its sequences differ."""
+    differences, positions = find_differences(a, b, tolerance, first)
+    differences = differences.move_to(region)
+    if not len(positions):
+        return differences
     differs = np.zeros(sizes_of(region), np.bool_)
     differs.reshape(-1)[positions] = True
     shape = [1] * differs.ndim
     shape[axis] = -1
     j = np.arange(region[axis].start, region[axis].stop).reshape(shape)
-    is_inside = j < kernel.clamp(arrays[2], region[axis].stop)
+    is_inside = j < kernel.clamp(lengths, region[axis].stop)
     sequences = np.asarray(differs.any(axis, keepdims=True))
     return replace(
-        part,
+        differences,
         inside=int(np.count_nonzero(differs & is_inside)),
         sequences=sequences,
         sequence_count=int(np.count_nonzero(sequences)),

@@ -16,8 +16,8 @@ from revseq_cli.pipeline.passes import Pair
 from revseq_cli.pipeline.plan import Resources, plan_pass
 
 
-def differences(*pair):
-    return folds.differences(*pair)[0]
+def find_differences(*pair):
+    return folds.find_differences(*pair)[0]
 
 
 @st.composite
@@ -50,7 +50,7 @@ def given_bits(a, b):
 def test_bits(pair, first):
     a, b = pair
     expected = given_bits(np.ascontiguousarray(a), np.ascontiguousarray(b))
-    found = differences(a, b, None, first)
+    found = find_differences(a, b, None, first)
     assert found.count == expected.sum()
     assert found.indices.tolist() == np.argwhere(expected)[:first].tolist()
     assert oracle.same_bits(found.a, np.ascontiguousarray(a)[expected][:first])
@@ -79,7 +79,7 @@ def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
     with np.errstate(all="ignore"):
         x, y = (as_ml_dtypes(values).astype(wide) for values in pair)
         expected = ~np.isclose(x, y, rtol, atol, equal_nan)
-        found = differences(*pair, Tolerance(atol, rtol, equal_nan), 125)
+        found = find_differences(*pair, Tolerance(atol, rtol, equal_nan), 125)
         distance = np.abs(x - y)[given_bits(a, b)]
     assert found.indices.tolist() == np.argwhere(expected).tolist()
     assert found.count == expected.sum()
@@ -99,7 +99,7 @@ def test_values_as_numpy_compares_them(pair, atol, rtol, equal_nan):
     ],
 )
 def test_the_largest_difference_is_exact(dtype, a, b, absolute, relative):
-    found = differences(np.array([a], dtype), np.array([b], dtype), None, 1)
+    found = find_differences(np.array([a], dtype), np.array([b], dtype), None, 1)
     assert (found.count, found.largest_absolute, found.largest_relative) == (1, absolute, relative)
 
 
@@ -115,7 +115,7 @@ def test_any_blocks_give_the_same(data):
     first = data.draw(st.integers(0, 20))
     plan = plan_pass(*sources, Resources("serial", 1, data.draw(st.integers(80, 9999))))
     found = passes.compare("compare", Pair(*sources, plan), None, first)
-    whole = differences(a, b, None, first)
+    whole = find_differences(a, b, None, first)
     for name in ("total", "count", "largest_absolute", "largest_relative", "largest_ulps"):
         assert getattr(found, name) == getattr(whole, name)
     assert found.indices.tolist() == np.argwhere(a != b).tolist()[:first]
@@ -139,7 +139,7 @@ def test_any_blocks_give_the_same(data):
     ],
 )
 def test_bounds_are_exact(dtype, a, b, tolerance, equal):
-    found = differences(np.array([a], dtype), np.array([b], dtype), tolerance, 1)
+    found = find_differences(np.array([a], dtype), np.array([b], dtype), tolerance, 1)
     assert (found.count == 0) is equal
 
 
@@ -159,7 +159,7 @@ def test_ulp_counts_the_numbers_of_a_small_type(data_type):
     for other in (np.minimum(near + 3, len(values) - 1), np.maximum(near - 40, 0), near[::-1]):
         apart = abs(place[other] - place[near])
         for steps in (0, 1, 2, 3, 39, 40, 1 << 16):
-            found = differences(values[near], values[other], Tolerance(ulps=steps), 4000)
+            found = find_differences(values[near], values[other], Tolerance(ulps=steps), 4000)
             assert found.indices[:, 0].tolist() == np.flatnonzero(apart > steps).tolist()
 
 
@@ -177,15 +177,17 @@ def test_ulp_counts_the_numbers_of_a_large_type(code):
             each.astype(code) if real == code else 1 + each.astype(code) * 1j
             for each in (start, far)
         )
-        assert not differences(a, b, Tolerance(ulps=steps)).count
-        assert differences(a, b, Tolerance(ulps=steps - 1)).count == len(start)
+        assert not find_differences(a, b, Tolerance(ulps=steps)).count
+        assert find_differences(a, b, Tolerance(ulps=steps - 1)).count == len(start)
     assert (
-        differences(np.array([limits.max], real), np.array([np.inf], real), Tolerance(ulps=1)).count
+        find_differences(
+            np.array([limits.max], real), np.array([np.inf], real), Tolerance(ulps=1)
+        ).count
         == 0
     )
     most = 2 * int(np.array(limits.max).view(f"u{real.itemsize}"))
     ends = np.array([limits.max], real), np.array([-limits.max], real)
-    assert [differences(*ends, Tolerance(ulps=n)).count for n in (most - 1, most)] == [1, 0]
+    assert [find_differences(*ends, Tolerance(ulps=n)).count for n in (most - 1, most)] == [1, 0]
 
 
 @pytest.mark.parametrize("with_nan", [False, True])
@@ -194,14 +196,14 @@ def test_the_options_for_rounding_make_all_equal(with_nan):
     a = np.nextafter(np.nextafter(b, np.float32(9)), np.float32(9))
     if with_nan:  # of other bits
         a[5], b[5] = np.array([0x7FC00001, 0x7FC00000], np.uint32).view(np.float32)
-    found = differences(a, b)
+    found = find_differences(a, b)
     assert (found.largest_ulps, found.rounding_options) == (
         2,
         "--ulp 2 --equal-nan" if with_nan else "--ulp 2",
     )
-    assert not differences(a, b, Tolerance(ulps=2, equal_nan=with_nan)).count
+    assert not find_differences(a, b, Tolerance(ulps=2, equal_nan=with_nan)).count
     for other in (np.nan, b[7] * np.float32(1.001)):  # no tolerance takes a NaN for a number
         changed = a.copy()
         changed[7] = other
-        assert differences(changed, b).rounding_options == ""
-    assert differences(np.array([1]), np.array([2])).rounding_options == ""
+        assert find_differences(changed, b).rounding_options == ""
+    assert find_differences(np.array([1]), np.array([2])).rounding_options == ""

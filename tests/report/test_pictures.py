@@ -59,7 +59,7 @@ def bars(root):
 
 def compared(a, b, **more):
     """The picture of two arrays, and the differences that a report would know of."""
-    kept, _ = folds.differences(a, b, None, 10)
+    kept, _ = folds.find_differences(a, b, None, 10)
 
     def mask(region):
         return a[region] != b[region]
@@ -237,7 +237,7 @@ def test_text_has_enough_contrast(text, ground, theme):
 
 def test_names_are_escaped():
     a = np.zeros(2)
-    kept, _ = folds.differences(a, a + 1, None, 10)
+    kept, _ = folds.find_differences(a, a + 1, None, 10)
     tensors = (("<&>\x00\x1b\ud800\u202e", held(a)), ('"B"', held(a + 1)))
     text = picture.of_difference(tensors, kept, lambda region: np.ones(2, bool)[region])
     assert "<&>\\x00\\x1b\\ud800\\u202e" in words_of(ET.fromstring(text))
