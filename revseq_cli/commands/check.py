@@ -60,7 +60,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
-    reference = Reference.input(job_options["input"], job_options["input_format"], override=True)
+    reference = Reference.input(job_options["input"], job_options["input_format"], forces_format=True)
     has_inputs = job_options["feed"] or job_options["lengths"]
     if reference.is_onnx_model and not has_inputs:
         from revseq_cli.formats.onnx import Model
@@ -70,7 +70,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
         nodes = [*model.nodes.values()] if key is None else [model.node(key)]
         return _check_nodes(model, nodes, level, job_options["lengths_dtype"], console)
     return _check_job(
-        options.make_request(override=True, level=level, **job_options), every, console
+        options.make_request(forces_format=True, level=level, **job_options), every, console
     )
 
 

@@ -137,7 +137,7 @@ def command(
         else:
             inputs = _open_tensors(tensors, settings, resources)
         drawing: NewFile | None = None
-        if picture:
+        if picture is not None:
             drawing = options.new_picture(picture, inputs.files, overwrite=overwrite)
         notes = [*inputs.notes, *_describe_lengths(inputs, resources)]
         svg = ""

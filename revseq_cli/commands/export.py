@@ -58,7 +58,7 @@ def command(
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
-        job = loading.load_job(options.make_request(override=True, level=level, **job_options))
+        job = loading.load_job(options.make_request(forces_format=True, level=level, **job_options))
     except RevseqError as e:
         if "--feature-level none" in e.hint:
             e.set_hint("no feature level of DirectML runs such a job")

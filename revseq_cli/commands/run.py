@@ -132,7 +132,7 @@ def _create_drawings(
     picture: str | None, path: str | None, job: Job, *, overwrite: bool
 ) -> list[NewFile]:
     """The new file of a picture, if one is asked for; UsageError if it is that of -o."""
-    if picture is None:
+    if not picture:
         return []
     drawing = options.new_picture(picture, job.files, overwrite=overwrite)
     if path and files.file_key(picture) == files.file_key(path):

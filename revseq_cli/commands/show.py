@@ -188,7 +188,7 @@ def _open_parts(
     from revseq_cli.formats.listings import parse_node_number
     from revseq_cli.pipeline import inputs
 
-    reference = references.Reference.input(name, input_format, override=True)
+    reference = references.Reference.input(name, input_format, forces_format=True)
     if reference.is_onnx_model and not reference.format:
         return [_Part(_list_nodes(reference), ())], {}
     example = None

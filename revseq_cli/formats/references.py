@@ -66,21 +66,19 @@ class Reference:
         format_name: str | None = None,
         name: str = "the argument",
         *,
-        override: bool = False,
+        forces_format: bool = False,
     ) -> Reference:
         """An input as on the command line.
 
-        `name` is for messages about a tensor in the argument itself.
-
-        `format_name` counts for a file whose bytes and suffix say nothing, or, with `override`, for
-        any file.
+        `name` is for messages about a tensor in the argument itself. `format_name` is the format of
+        a file whose bytes and suffix do not say theirs; with `forces_format`, of any file.
         """
         if _TYPED.match(text):
             return cls(name, inline=text)
         if text.isascii() and text.isdecimal() and not os.path.lexists(text):
             return cls(name, inline=f"[{text}]")
         reference = cls.file(text)
-        if format_name and (override or reference.may_be(format_name)):
+        if format_name and (forces_format or reference.may_be(format_name)):
             return replace(reference, format=format_name)
         return reference
 

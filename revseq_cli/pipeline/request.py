@@ -25,7 +25,7 @@ class Request:
     sequence of a mask. With `padding`, it is the number of elements of a sequence of INPUT up to
     the last one that differs from that value. `like` names one of SYSTEMS, whose axes are the
     defaults. `input_format` is the format of inputs whose first bytes and suffix do not say theirs;
-    with `override`, of all inputs. `output_format` is that of the output, if it is not its
+    with `forces_format`, of all inputs. `output_format` is that of the output, if it is not its
     suffix's. With `absolute`, paths become absolute, because workers may have another working
     directory. `sizes` is the shape of an INPUT that is a raw buffer. `feed` names
     a tensor for each input of the model in `values`, as NAME=FILE. `typed` is the command line,
@@ -43,7 +43,7 @@ class Request:
     level: FeatureLevel = FeatureLevel.NONE
     input_format: str | None = None
     output_format: str | None = None
-    override: bool = False
+    forces_format: bool = False
     absolute: bool = False
     mask: bool = False
     padding: complex | None = None
@@ -65,7 +65,7 @@ class Request:
 
     def reference(self, text: str, name: str) -> Reference:
         """A reference to one of the job's tensors; `name` is for messages about a text."""
-        reference = Reference.input(text, self.input_format, name, override=self.override)
+        reference = Reference.input(text, self.input_format, name, forces_format=self.forces_format)
         return reference.absolute() if self.absolute else reference
 
     def axes(self, values: Source) -> tuple[int | None, int | None]:
