@@ -21,8 +21,8 @@ from revseq_cli.operator import kernel, spec
 from revseq_cli.pipeline.folds import tolerance_of
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.loading import make_with_hint, require_valid
-from revseq_cli.pipeline.plan import Resources
 from revseq_cli.pipeline.request import Request
+from revseq_cli.pipeline.resources import Resources
 from revseq_cli.porting.diagnose import Mistake, WrongSequences, open_diagnosis
 
 Axis = int | str | None

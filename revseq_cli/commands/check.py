@@ -60,7 +60,9 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     """
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
-    reference = Reference.input(job_options["input"], job_options["input_format"], forces_format=True)
+    reference = Reference.input(
+        job_options["input"], job_options["input_format"], forces_format=True
+    )
     has_inputs = job_options["feed"] or job_options["lengths"]
     if reference.is_onnx_model and not has_inputs:
         from revseq_cli.formats.onnx import Model
@@ -98,7 +100,7 @@ class _Result:
 def _check_job(request: Request, every: bool, console: Console) -> int:
     """Print the report on a job; the exit status."""
     from revseq_cli.pipeline import loading, passes, suggest
-    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.pipeline.resources import Resources
     from revseq_cli.porting.departures import find_departures
 
     job = loading.open_job(request)

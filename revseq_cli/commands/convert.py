@@ -18,7 +18,7 @@ from revseq_cli.formats.table import Format
 
 if TYPE_CHECKING:
     from revseq_cli.formats.contract import Source
-    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.pipeline.resources import Resources
 
 
 @make_command(

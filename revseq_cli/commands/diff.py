@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.folds import Differences, Tolerance
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.passes import Pair
-    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.pipeline.request import Request
+    from revseq_cli.pipeline.resources import Resources
     from revseq_cli.porting.diagnose import Diagnosis
     from revseq_cli.report.comparison import Comparison
     from revseq_cli.report.sequences import WrongSequence

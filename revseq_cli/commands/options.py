@@ -25,13 +25,14 @@ from revseq_cli.commands.values import (
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType
+from revseq_cli.files import base
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel
+from revseq_cli.pipeline.resources import AUTO, DASK, ENGINES, Resources
 
 if TYPE_CHECKING:
     from revseq_cli.files.base import Identity
     from revseq_cli.files.new import NewFile
-    from revseq_cli.pipeline.plan import Resources
     from revseq_cli.pipeline.request import Request
 
 LEVEL = Parsed("level", FeatureLevel.parse, [level.short for level in FeatureLevel])
@@ -130,7 +131,7 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _RESOURCE_OPTIONS = (
     Group.WORK.session_option(
-        "--engine", type=click.Choice(("auto", "serial", "processes", "dask")), default="auto",
+        "--engine", type=click.Choice((AUTO, *ENGINES)), default=AUTO,
         help="How to run: in this process (serial), in several processes, or on a dask cluster.",
     ),
     Group.WORK.session_option(
@@ -138,7 +139,7 @@ _RESOURCE_OPTIONS = (
         help="Use at most N cores.  [default: all available]",
     ),
     Group.WORK.session_option(
-        "--memory", type=Parsed("size", parse_bytes), default="1GiB",
+        "--memory", type=Parsed("size", parse_bytes), default=f"{base.DEFAULT_MEMORY >> 30}GiB",
         help="The most data that all workers together hold in memory. K, M and G are powers of "
         "1024; KB, MB and GB are powers of 1000.",
     ),
@@ -245,12 +246,11 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
 
     UsageError for --scheduler without dask.
     """
-    from revseq_cli.pipeline.plan import Resources  # it loads NumPy
-
-    engine, cores, memory, scheduler = (
-        parameters.pop(name) for name in ("engine", "cores", "memory", "scheduler")
-    )
-    if engine != "dask":
+    engine = parameters.pop("engine")
+    cores = parameters.pop("cores")
+    memory = parameters.pop("memory")
+    scheduler = parameters.pop("scheduler")
+    if engine != DASK:
         # One in the environment is there for other commands.
         if scheduler and "REVSEQ_SCHEDULER" not in os.environ:
             raise UsageError(

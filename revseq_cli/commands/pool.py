@@ -30,6 +30,7 @@ from revseq_cli.files.new import FileGroup, NewFile
 from revseq_cli.formats import table
 from revseq_cli.pipeline import executors, loading, passes
 from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.pipeline.resources import AUTO, SERIAL
 from revseq_cli.report.outcomes import Outcome
 
 # Workers wait for the disk most of the time, so that so many are of use also on fewer cores.
@@ -245,7 +246,7 @@ def _is_large(entry: Entry) -> bool:
 
     Texts and compressed files are held whole in memory.
     """
-    if entry.options["engine"] not in ("auto", "serial"):
+    if entry.options["engine"] not in (AUTO, SERIAL):
         return True
     paths = [*entry.inputs.values(), entry.output]
     rows = [table.by_suffix(path, reading=True) for path in paths]

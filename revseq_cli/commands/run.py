@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import FileSink, Source
     from revseq_cli.pipeline.jobs import Job
-    from revseq_cli.pipeline.plan import Plan, Resources
+    from revseq_cli.pipeline.plan import Plan
     from revseq_cli.pipeline.request import Request
+    from revseq_cli.pipeline.resources import Resources
 
 
 @make_command(

@@ -315,7 +315,7 @@ def _attributes_for_report(source: Source) -> dict[str, Any] | None:
 
 def _count_statistics(source: Source) -> StatisticsRecord:
     from revseq_cli.pipeline import passes
-    from revseq_cli.pipeline.plan import Resources
+    from revseq_cli.pipeline.resources import Resources
     from revseq_cli.report.objects import StatisticsRecord
 
     counts = passes.compute_statistics(source, Resources())

@@ -30,7 +30,9 @@ _HINTS = {
 }
 
 
-_memory = 1 << 30
+# Bytes that all workers together may hold, if the user does not say how many.
+DEFAULT_MEMORY = 1 << 30
+_memory = DEFAULT_MEMORY
 
 
 def limit_memory(size: int) -> None:

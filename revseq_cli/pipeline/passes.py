@@ -32,13 +32,12 @@ from revseq_cli.pipeline.folds import (
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
 from revseq_cli.pipeline.plan import (
-    DASK,
     Plan,
-    Resources,
     plan_fold,
     plan_move,
     plan_reversal,
 )
+from revseq_cli.pipeline.resources import DASK, Resources
 from revseq_cli.pipeline.tasks import Task, run_tasks
 from revseq_cli.pipeline.views import ComputedTask, DerivedSource
 

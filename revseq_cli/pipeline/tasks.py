@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.tensors import Region
 from revseq_cli.formats.contract import BlockWriter, ReadTask
-from revseq_cli.pipeline.plan import DASK, SERIAL, Plan
+from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.resources import DASK, SERIAL
 
 if TYPE_CHECKING:
     from revseq_cli.pipeline.executors import Cluster, Workers

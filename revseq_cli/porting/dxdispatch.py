@@ -22,7 +22,8 @@ from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import Resources, plan_pass
+from revseq_cli.pipeline.plan import plan_pass
+from revseq_cli.pipeline.resources import Resources
 
 _UNWRITTEN = 119  # in the output before the operator runs; exact in all data types
 

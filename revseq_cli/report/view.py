@@ -11,7 +11,8 @@ from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.pipeline.plan import DASK, Plan
+from revseq_cli.pipeline.plan import Plan
+from revseq_cli.pipeline.resources import DASK
 from revseq_cli.report import preview, terminal
 
 MOST_ON_TERMINAL = 1000  # elements; of larger tensors, a part is shown

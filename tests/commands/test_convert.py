@@ -18,7 +18,8 @@ from tensor_files import held
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.memory import MemorySink
 from revseq_cli.pipeline import passes
-from revseq_cli.pipeline.plan import Resources, plan_pass
+from revseq_cli.pipeline.plan import plan_pass
+from revseq_cli.pipeline.resources import Resources
 
 SERIAL = Resources("serial", 1)
 

@@ -19,8 +19,9 @@ from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.loading import load_job
-from revseq_cli.pipeline.plan import SERIAL, Plan, Resources, plan_reversal
+from revseq_cli.pipeline.plan import Plan, plan_reversal
 from revseq_cli.pipeline.request import Request
+from revseq_cli.pipeline.resources import SERIAL, Resources
 
 
 @pytest.mark.parametrize("suffix", ["npy", "h5"])

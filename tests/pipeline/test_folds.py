@@ -13,7 +13,8 @@ from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline import folds, passes
 from revseq_cli.pipeline.folds import Tolerance
 from revseq_cli.pipeline.passes import Pair
-from revseq_cli.pipeline.plan import Resources, plan_pass
+from revseq_cli.pipeline.plan import plan_pass
+from revseq_cli.pipeline.resources import Resources
 
 
 def find_differences(*pair):

@@ -19,19 +19,19 @@ from revseq_cli.files import base
 from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.raw import RawSource, RawTensor
-from revseq_cli.pipeline import plan
+from revseq_cli.pipeline import plan, resources
 from revseq_cli.pipeline.blocks import Blocks, cut
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import (
     Detour,
     Plan,
-    Resources,
     plan_comparison,
     plan_fold,
     plan_move,
     plan_pass,
     plan_reversal,
 )
+from revseq_cli.pipeline.resources import Resources
 
 MANY = 1 << 40  # bytes of memory
 
@@ -335,7 +335,7 @@ def generated(rng):
         tuple(1 if d == axis else size for d, size in enumerate(shape)),
         rng.choice(("u4", "u8")),
     )
-    engine, cores = rng.choice(("auto", *plan.ENGINES)), rng.choice((1, 2, 3, 4, 16, 64))
+    engine, cores = rng.choice(("auto", *resources.ENGINES)), rng.choice((1, 2, 3, 4, 16, 64))
     chunks = chunks_of(rng, shape)
     to = Output(chunks, bool(chunks) and rng.random() < 0.5, rng.random() < 0.7)
     one, other = Job(values, lengths, axis), tensor(rng, shape, dtype)

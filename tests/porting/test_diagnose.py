@@ -10,7 +10,7 @@ from mistakes import JOBS, MISTAKES
 import revseq_cli.arrays
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType
-from revseq_cli.pipeline.plan import Resources
+from revseq_cli.pipeline.resources import Resources
 from revseq_cli.porting.diagnose import open_diagnosis
 
 
