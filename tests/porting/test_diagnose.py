@@ -302,8 +302,8 @@ def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     job = revseq_cli.arrays.make_array_job(x, n, 1, None, mask=False, padding=None)
     a = revseq_cli.arrays._ArraySource("a", LARGE[words](x, n))
     with open_diagnosis(a, job, None, Resources("serial", memory=memory)) as found:
-        _, differences, lines, mistakes = found
-    assert lines.count == differences.sequence_count
+        mistakes = found.mistakes
+    assert found.wrong_sequences.count == found.differences.sequence_count
     explained = [mistake for mistake in mistakes if words in mistake.text]
     assert explained, mistakes
     assert re.search(r"; this explains all \d+ sampled wrong sequences", explained[0].text)
