@@ -101,7 +101,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
     """Print the report on a job; the exit status."""
     from revseq_cli.pipeline import loading, passes, suggest
     from revseq_cli.pipeline.resources import Resources
-    from revseq_cli.porting.departures import find_departures
+    from revseq_cli.porting.departures import list_departures
 
     job = loading.open_job(request)
     constraints = spec.constraints(*job.descs, request.level)
@@ -111,7 +111,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
     notes = tuple(job.notes)
     if lowest:
         counts = passes.count_lengths(job, Resources())
-        departures = tuple(find_departures(job, counts, request.level))
+        departures = tuple(list_departures(job, counts, request.level))
         notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
     hint = suggest.find_job_hint(job) if spec.select_violations(constraints) else ""
     result = _Result(request.level, constraints, hint, lowest, counts, departures, notes)

@@ -49,7 +49,7 @@ def command(
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import loading, passes
     from revseq_cli.pipeline.resources import Resources
-    from revseq_cli.porting.departures import find_departures
+    from revseq_cli.porting.departures import list_departures
     from revseq_cli.porting.dxdispatch import write_model
     from revseq_cli.report import objects
 
@@ -64,7 +64,7 @@ def command(
             e.set_hint("no feature level of DirectML runs such a job")
         raise
     counts = passes.count_lengths(job, Resources())
-    departures = [*find_departures(job, counts, level)]
+    departures = [*list_departures(job, counts, level)]
     console.note(*(f"DirectML itself, {departure}" for departure in departures))
     written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     console.note(*job.describe_lengths(0, counts.least), *notes)

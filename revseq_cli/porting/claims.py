@@ -45,7 +45,7 @@ def claim_constant(evidence: Evidence) -> Claim | None:
 # Changed values
 
 
-def list_changes(evidence: Evidence) -> Iterator[Change]:
+def fit_changes(evidence: Evidence) -> Iterator[Change]:
     """What may have been done to values, with numbers that fit some of the wrong elements."""
     sample = np.flatnonzero(evidence.wrong)
     sample = sample[:: 1 + len(sample) // _MOST_FITTED]
@@ -54,7 +54,7 @@ def list_changes(evidence: Evidence) -> Iterator[Change]:
     return changes.list_changes(wrong, expected)
 
 
-def count_changed_probes(evidence: Evidence, change: Change) -> float:
+def measure_explained_probes(evidence: Evidence, change: Change) -> float:
     """The share of the probes that a change explains."""
     probes = evidence.probes
     changed = change.apply(probes.expected)
@@ -75,7 +75,7 @@ def claim_merges(evidence: Evidence) -> Iterator[Claim]:
     for text, merge in changes.MERGES.items():
         merged = np.asarray(merge(expected, evidence.unmoved)).astype(expected.dtype)
         agree = find_computed(evidence, evidence.output, expected, merged)
-        yield Claim(changes.PRICE, text, agree)
+        yield Claim(changes.CHANGE_PRICE, text, agree)
 
 
 def find_computed(evidence: Evidence, output: Array, expected: Array, computed: Array) -> Array:

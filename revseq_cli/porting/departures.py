@@ -16,16 +16,20 @@ _DEVICE = Departure(directml.ALL, "FLOAT64 needs a device that has it: ask Check
 _PRERELEASE = Departure("1.0, a prerelease that has level 2_1", "5 dimensions are accepted")
 
 
-def find_departures(job: Job, counts: LengthCounts, level: FeatureLevel) -> Iterator[Departure]:
-    """What DirectML itself does with the job that is not as the page says."""
+def list_departures(job: Job, counts: LengthCounts, level: FeatureLevel) -> Iterator[Departure]:
+    """What DirectML itself does with the job that is not as the page says.
+
+    `counts` are of the lengths as they were given.
+    """
+    values = job.values.desc
     if counts.total:
-        repeated = job.lengths.desc.element_count // counts.total  # with a batch axis
-        above = counts.above * repeated
-        wide = counts.wide * repeated
-        yield from directml.find_departures(job.values.sizes[job.axis], above, wide)
+        # With a batch axis, each length is given once for several sequences.
+        repeats = job.lengths.desc.element_count // counts.total
+        size = values.sizes[job.axis]
+        yield from directml.find_departures(size, counts.above * repeats, counts.wide * repeats)
     lowest = spec.lowest_level(*job.descs)
     is_accepted = lowest not in (None, FeatureLevel.NONE)
-    if is_accepted and job.values.desc.data_type is DataType.FLOAT64:
+    if is_accepted and values.data_type is DataType.FLOAT64:
         yield _DEVICE
-    if level is FeatureLevel.V2_1 and job.values.desc.dimension_count == 5:
+    if level is FeatureLevel.V2_1 and values.dimension_count == 5:
         yield _PRERELEASE

@@ -41,14 +41,14 @@ class Probes:
 class Evidence:
     """A wrong output, the expected one, and the input of the job.
 
-    `values` are a window of the input, which begins at `starts`. The outputs have the elements at
-    `index` in that window, which with `is_sample` are a part of a large tensor. Only elements in
+    `values` are a window of the input, which begins at `window_starts`. The outputs have the elements at
+    `sample_index` in that window, which with `is_sample` are a part of a large tensor. Only elements in
     `asked` are to be explained.
     """
 
     sequences: Sequences
-    index: list[Array]
-    starts: list[int]
+    sample_index: list[Array]
+    window_starts: list[int]
     tolerance: Tolerance | None
     values: Array
     output: Array
@@ -63,7 +63,7 @@ class Evidence:
     @cached_property
     def at(self) -> Positions:
         """The positions of the outputs' elements."""
-        return np.ix_(*self.index)
+        return np.ix_(*self.sample_index)
 
     @cached_property
     def unmoved(self) -> Array:
@@ -113,7 +113,7 @@ class Evidence:
         at = [
             indices[i][:, None]
             for indices, i in zip(
-                self.index, unravel_positions(chosen, self.output.shape), strict=True
+                self.sample_index, unravel_positions(chosen, self.output.shape), strict=True
             )
         ]
         return Probes(at, self.output.reshape(-1)[chosen], self.expected.reshape(-1)[chosen])
@@ -140,7 +140,7 @@ class Evidence:
 
     def find_whole_indices(self, d: int) -> list[int]:
         """The indices of a dimension, as they are in the whole tensor."""
-        return [self.starts[d] + int(i) for i in self.index[d]]
+        return [self.window_starts[d] + int(i) for i in self.sample_index[d]]
 
     # Prices
 

@@ -17,7 +17,9 @@ from revseq_cli.porting.hypotheses import ORDERS, SORTS
 from revseq_cli.porting.positions import Array, Memory, Origin, list_orders
 from revseq_cli.porting.sequences import Sequences
 
-PRICE = 9.0  # bits of an ordinary sentence: 8 to choose it among some 300, and 1 not to be a list
+IDEA_PRICE = (
+    9.0  # bits of an ordinary sentence: 8 to choose it among some 300, and 1 not to be a list
+)
 LIKELY_PRICE = 5.0  # of the first row of LENGTHS, whose first rows are the likely ones
 DIRECTML_PRICE = 2.0  # of what DirectML is known to do
 LIST_PRICE = 1.0  # of a list of lengths
@@ -56,21 +58,21 @@ class Idea:
 
 
 def _clamp_index(j: Array, n: Array, s: int, k: Any) -> Array:
-    """The index from which DirectML 1.13 to 1.15 reads, as a row of UNCLAMPED."""
+    """The index from which DirectML 1.13 to 1.15 reads, as a formula of UNCLAMPED."""
     return directml.find_index_newer(j, directml.keep_low_bits(n), s)
 
 
-def _keep_low_bits(n: Array, s: int, k: Any, g: Array) -> Array:
-    """The lengths that DirectML reads, as a row of LENGTHS."""
+def _read_low_bits(n: Array, s: int, k: Any, g: Array) -> Array:
+    """The lengths that DirectML reads, as a formula of LENGTHS."""
     return directml.keep_low_bits(n)
 
 
 def list_likely_ideas(sequences: Sequences) -> Iterator[Idea]:
     """The likeliest mistakes: nothing or all is reversed, or DirectML did the job."""
-    for text, row in hypotheses.PLAIN.items():
-        yield Idea(0, text, partial(sequences.reverse_by_row, row))
+    for text, formula in hypotheses.PLAIN.items():
+        yield Idea(0, text, partial(sequences.reverse_by_formula, formula))
     if (sequences.flat > directml.MOST_LENGTH).any():
-        low = partial(sequences.reverse_by_row, _keep_low_bits)
+        low = partial(sequences.reverse_by_formula, _read_low_bits)
         yield Idea(DIRECTML_PRICE, hypotheses.LOW_BITS, low)
     if (sequences.flat > sequences.size).any():
         clamped = partial(sequences.read_unclamped, _clamp_index)
@@ -81,34 +83,34 @@ def list_likely_ideas(sequences: Sequences) -> Iterator[Idea]:
 def list_ideas(sequences: Sequences) -> Iterator[Idea]:
     """All that may have been done to lengths, in sequences, between them, and in memory."""
     yield from list_likely_ideas(sequences)
-    for index, (text, row) in enumerate(hypotheses.LENGTHS.items()):
+    for index, (text, formula) in enumerate(hypotheses.LENGTHS.items()):
         price = LIKELY_PRICE + log2(1 + index)
-        yield Idea(price, text, partial(sequences.reverse_by_row, row))
+        yield Idea(price, text, partial(sequences.reverse_by_formula, formula))
     for read, table in (
         (sequences.read_start, hypotheses.START),
         (sequences.read_rest, hypotheses.REST),
         (sequences.read_whole, hypotheses.WHOLE),
     ):
-        for text, row in table.items():
-            yield Idea(PRICE, text, partial(read, row))
-    for text, row in hypotheses.UNCLAMPED.items():
-        yield Idea(PRICE - 1, text, partial(sequences.read_unclamped, row))
+        for text, formula in table.items():
+            yield Idea(IDEA_PRICE, text, partial(read, formula))
+    for text, formula in hypotheses.UNCLAMPED.items():
+        yield Idea(IDEA_PRICE - 1, text, partial(sequences.read_unclamped, formula))
     if sequences.lengths.size > 1:
         yield from _list_ideas_of_tables(sequences)
     yield from _list_ideas_of_axes(sequences)
     for move in _list_moves(sequences):
         of_output = partial(sequences.move_output, move.origin)
         of_input = partial(sequences.move_input, move.origin)
-        yield Idea(PRICE, f"{move.what} of the output come {move.where}", of_output)
-        yield Idea(PRICE, f"{move.what} of the input are read {move.where}", of_input)
+        yield Idea(IDEA_PRICE, f"{move.what} of the output come {move.where}", of_output)
+        yield Idea(IDEA_PRICE, f"{move.what} of the input are read {move.where}", of_input)
 
 
 def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
     """What may have been done to the table of lengths, which has one for each sequence."""
     flat = sequences.flat
-    for where, row in (ORDERS | SORTS).items():
+    for where, formula in (ORDERS | SORTS).items():
         text = f"lengths are those of other sequences: {where}"
-        yield Idea(PRICE, text, partial(sequences.reverse_by_others, row))
+        yield Idea(IDEA_PRICE, text, partial(sequences.reverse_by_others, formula))
     clamped = np.minimum(flat, sequences.size)
     tables = {
         "lengths are the sums of all lengths so far": np.cumsum(clamped),
@@ -122,8 +124,8 @@ def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
         words = np.frombuffer(stored[: size * flat.size], f"u{size}")
         tables[f"lengths are read as words of {8 * size} bits"] = words.astype(np.int64)
     for text, table in tables.items():
-        yield Idea(PRICE, text, partial(sequences.reverse_by_table, table))
-    yield Idea(PRICE, hypotheses.BY_NUMBER, sequences.reverse_by_number)
+        yield Idea(IDEA_PRICE, text, partial(sequences.reverse_by_table, table))
+    yield Idea(IDEA_PRICE, hypotheses.BY_NUMBER, sequences.reverse_by_number)
 
 
 def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
@@ -133,7 +135,7 @@ def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
     dims = [d for d, size in enumerate(shape) if size > 1]
     for d in {*dims} - {own}:
         flip = partial(sequences.read_indices, d, ORDERS["in reverse order"])
-        yield Idea(PRICE - 2, f"axis {d} is reversed whole, not {own}", flip)
+        yield Idea(IDEA_PRICE - 2, f"axis {d} is reversed whole, not {own}", flip)
     for axis, length_axis, index_axis in itertools.product(dims, dims, dims):
         is_expected = axis == own and length_axis == index_axis
         if is_expected or sequences.lengths.shape[length_axis] == 1:
@@ -144,11 +146,11 @@ def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
         if index_axis != length_axis:
             text += f", with lengths by the index in dimension {index_axis}, not {length_axis}"
         origin = partial(sequences.reverse_other_axis, axis, length_axis, index_axis)
-        yield Idea(PRICE, text, origin)
+        yield Idea(IDEA_PRICE, text, origin)
     for order in list_orders(shape):
         if order.sizes != shape:
             text = f"memory of sizes {shape} is taken for one of {order.sizes}"
-            yield Idea(PRICE + 2, text, partial(sequences.reverse_untransposed, order))
+            yield Idea(IDEA_PRICE + 2, text, partial(sequences.reverse_untransposed, order))
 
 
 @dataclass(frozen=True)
@@ -171,11 +173,11 @@ def _list_moves(sequences: Sequences) -> Iterator[_Move]:
             what = "elements of the sequences"
         elif d == sequences.batch_dimension:
             what = "batches"
-        rows = ORDERS
+        formulas = ORDERS
         if lengths.shape[d] == lengths.size == size:
-            rows = ORDERS | SORTS
-        for where, row in rows.items():
-            yield _Move(what, where, partial(sequences.read_indices, d, row))
+            formulas = ORDERS | SORTS
+        for where, formula in formulas.items():
+            yield _Move(what, where, partial(sequences.read_indices, d, formula))
     yield from _list_moves_in_memory(Memory(sequences.shape))
 
 

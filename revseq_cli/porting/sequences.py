@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from revseq_cli.operator import directml
-from revseq_cli.porting.hypotheses import Row
+from revseq_cli.porting.hypotheses import Formula
 from revseq_cli.porting.positions import (
     Array,
     Order,
@@ -65,22 +65,22 @@ class Sequences:
         """From where elements come in the expected output."""
         return self.reverse_by(self.find_lengths(at), at)
 
-    def reverse_by_row(self, row: Row, at: Positions, k: Any) -> Positions:
-        """Sequences are reversed by lengths that a row of LENGTHS makes of their own."""
-        return self.reverse_by(row(self.find_lengths(at), self.size, k, self.flat), at)
+    def reverse_by_formula(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Sequences are reversed by lengths that a formula of LENGTHS makes of their own."""
+        return self.reverse_by(formula(self.find_lengths(at), self.size, k, self.flat), at)
 
     def reverse_by_table(self, table: Array, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by the lengths in another table."""
         return self.reverse_by(table[self.find_length_index(at)], at)
 
-    def reverse_by_others(self, row: Row, at: Positions, k: Any) -> Positions:
-        """Sequences are reversed by the length of another one, which a row of ORDERS names.
+    def reverse_by_others(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Sequences are reversed by the length of another one, which a formula of ORDERS gives.
 
         A number that is larger than the table changes nothing. Lengths outside of it are 0.
         """
         own = self.find_length_index(at)
         count = self.lengths.size
-        other = row(own, count, k, self.flat)
+        other = formula(own, count, k, self.flat)
         index = np.where(np.abs(k) < count, other, own)
         is_inside = (index >= 0) & (index < count)
         lengths = np.where(is_inside, self.flat[index % count], 0)
@@ -94,37 +94,37 @@ class Sequences:
         lengths = np.where(number < count, self.flat[number % count], 0)
         return self.reverse_by(lengths, at)
 
-    def read_start(self, row: Row, at: Positions, k: Any) -> Positions:
-        """Elements before the length are read by a row of START."""
+    def read_start(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Elements before the length are read by a formula of START."""
         is_start = at[self.axis] < self._find_clamped(at)
-        return self._read_part(row, is_start, at, k)
+        return self._read_part(formula, is_start, at, k)
 
-    def read_rest(self, row: Row, at: Positions, k: Any) -> Positions:
-        """Elements after the length are read by a row of REST."""
+    def read_rest(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Elements after the length are read by a formula of REST."""
         is_rest = at[self.axis] >= self._find_clamped(at)
-        return self._read_part(row, is_rest, at, k)
+        return self._read_part(formula, is_rest, at, k)
 
-    def read_whole(self, row: Row, at: Positions, k: Any) -> Positions:
-        """All elements are read by a row of WHOLE."""
-        return self._read_part(row, np.bool_(True), at, k)
+    def read_whole(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """All elements are read by a formula of WHOLE."""
+        return self._read_part(formula, np.bool_(True), at, k)
 
     def _find_clamped(self, at: Positions) -> Array:
         return np.minimum(self.find_lengths(at), self.size)
 
-    def _read_part(self, row: Row, is_in_part: Any, at: Positions, k: Any) -> Positions:
-        """A part of each sequence is read by a row, and the others are as expected.
+    def _read_part(self, formula: Formula, is_in_part: Any, at: Positions, k: Any) -> Positions:
+        """A part of each sequence is read by a formula, and the others are as expected.
 
         A number that is larger than the axis size changes nothing.
         """
         j = at[self.axis]
         n = self._find_clamped(at)
-        index = row(j, n, self.size, k)
-        is_by_row = is_in_part & (np.abs(k) < self.size)
-        return replace_at(at, self.axis, np.where(is_by_row, index, mirror(j, n)))
+        index = formula(j, n, self.size, k)
+        is_by_formula = is_in_part & (np.abs(k) < self.size)
+        return replace_at(at, self.axis, np.where(is_by_formula, index, mirror(j, n)))
 
-    def read_unclamped(self, row: Row, at: Positions, k: Any) -> Positions:
-        """Sequences are read by a row of UNCLAMPED."""
-        index = row(at[self.axis], self.find_lengths(at), self.size, k)
+    def read_unclamped(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Sequences are read by a formula of UNCLAMPED."""
+        index = formula(at[self.axis], self.find_lengths(at), self.size, k)
         return replace_at(at, self.axis, index)
 
     def read_past_the_end(self, at: Positions, k: Any) -> Positions:
@@ -166,13 +166,13 @@ class Sequences:
         """Elements of the input are moved before the reversal."""
         return origin(self.reverse(at), k)
 
-    def read_indices(self, d: int, row: Row, at: Positions, k: Any) -> Positions:
-        """Elements come from another index in dimension d, by a row of ORDERS.
+    def read_indices(self, d: int, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Elements come from another index in dimension d, by a formula of ORDERS.
 
         A number that is larger than the dimension changes nothing.
         """
         size = self.shape[d]
-        index = row(at[d], size, k, self.flat)
+        index = formula(at[d], size, k, self.flat)
         return replace_at(at, d, np.where(np.abs(k) < size, index, at[d]))
 
     @property
