@@ -41,9 +41,9 @@ class Probes:
 class Evidence:
     """A wrong output, the expected one, and the input of the job.
 
-    `values` are a window of the input, which begins at `window_starts`. The outputs have the elements at
-    `sample_index` in that window, which with `is_sample` are a part of a large tensor. Only elements in
-    `asked` are to be explained.
+    `values` are a window of the input, which begins at `window_starts` in the whole tensor. The
+    outputs have the elements at `sample_index` in that window: not all of them if the tensor is
+    large, which `is_sample` says. Only elements in `asked` are to be explained.
     """
 
     sequences: Sequences
