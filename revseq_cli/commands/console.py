@@ -131,15 +131,15 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
         row = table.by_suffix(redirected)
         if row is None or table.find_compression(redirected):
             return table.TEXT
-        if not row.prints:
+        if not row.can_print:
             file = platform.quote(redirected.removeprefix(os.getcwd() + os.sep))
             hint = f"leave out >, and {file_hint.format(file)} --overwrite"
             raise _make_pipe_refusal(row, "a file", hint).about(file)
         return row
     row = table.by_name(format_name) or table.TEXT
     hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
-    if not row.prints:
-        printing = join_names([row.name for row in table.FORMATS if row.prints], 20)
+    if not row.can_print:
+        printing = join_names([row.name for row in table.FORMATS if row.can_print], 20)
         raise _make_pipe_refusal(row, f"a file, or -f with one of {printing}", hint)
     if not row.is_text and sys.stdout.isatty():
         raise UsageError("a terminal cannot show binary data", "a pipe or a file", hint)

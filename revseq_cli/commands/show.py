@@ -185,14 +185,14 @@ def _open_parts(
     file is opened.
     """
     from revseq_cli.formats import references
-    from revseq_cli.formats.listings import parse_node_number
+    from revseq_cli.formats.listings import parse_example_number
     from revseq_cli.pipeline import inputs
 
     reference = references.Reference.input(name, input_format, forces_format=True)
     if reference.is_onnx_model and not reference.format:
         return [_Part(_list_nodes(reference), ())], {}
     example = None
-    if parse_node_number(reference.key) is not None:
+    if parse_example_number(reference.key) is not None:
         example = inputs.find_example(reference)
     if example:
         parts = [
@@ -202,7 +202,7 @@ def _open_parts(
         return parts, {}
     contents = references.contents(reference, types)
     if contents and not stats:
-        is_list = names or contents.only is None
+        is_list = names or contents.sole_key is None
         if is_list:
             return [_Part(contents, list(_describe_items(contents)))], {}
     inputs.refuse_sizes([reference], types.sizes)

@@ -19,8 +19,9 @@ from revseq_cli.core.errors import join_names
 MISSING = ("_FillValue", "missing_value")
 VALID = ("valid_range", "valid_min", "valid_max")
 FILL = MISSING[0]
-ENCODING = "_Encoding"  # of texts in single characters, which are whole texts in the neutral form
-# What changes the meaning of values, and is named first where it is lost.
+# NetCDF's encoding of texts in single characters. The neutral form has whole texts instead.
+ENCODING = "_Encoding"
+# Those that change the meaning of values, and are named first where they are lost.
 _CONVENTIONS = ("scale_factor", "add_offset", "_Unsigned", *MISSING, *VALID)
 # Attributes that hold values of the tensor, and have its data type.
 _OF_ITS_TYPE = (*MISSING, *VALID, "flag_values", "flag_masks", "actual_range")
@@ -31,7 +32,8 @@ _NAMING = (
     "ancillary_variables", "bounds", "cell_measures", "climatology", "coordinates",
     "formula_terms", "geometry", "grid_mapping",
 )  # fmt: skip
-# Of a coordinate that goes with a tensor, and of one of its chunks: it is read at once.
+# The most bytes of a coordinate that is copied with a tensor, and of one of its chunks: it is read
+# as a whole.
 MOST_BYTES = 1 << 18
 
 # The values of attributes are texts, lists of texts, numbers, or arrays of numbers.
@@ -56,33 +58,27 @@ class Variable(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What a file says of a tensor.
+    """What a file says of a tensor besides its elements."""
 
-    `dimensions` are the names of its dimensions, "" for one without, or none at all. `attributes`
-    are those of the file but for what is about storage; `default_fill` is the fill value that
-    NetCDF takes where they have none, and `storage_fill` the one that somebody chose for elements
-    which were never written. `groups` has the attributes of each group on the tensor's path, that
-    of the file first. `coordinates` are the variables of one dimension that say where its indices
-    are. `unlimited` names the dimensions that can grow. `left` says in words what this form has no
-    place for. `times` are coordinates of datetime64 or timedelta64, which are compared but not
-    copied.
-    """
-
-    dimensions: tuple[str, ...] = ()
-    attributes: Attributes = {}  # noqa: RUF012 - nobody changes it
+    dimensions: tuple[str, ...] = ()  # as in a Source
+    attributes: Attributes = {}  # noqa: RUF012 - of the tensor, not of storage; nobody changes it
+    # The variables of one dimension that say where its indices are.
     coordinates: tuple[Variable, ...] = ()
+    # The attributes of each group on the tensor's path, that of the file first.
     groups: tuple[Attributes, ...] = ()
-    unlimited: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    default_fill: Any = None
-    storage_fill: Any = None
+    unlimited: tuple[str, ...] = ()  # the names of the dimensions that can grow
+    left: tuple[str, ...] = ()  # in words, what this form has no place for
+    default_fill: Any = None  # the fill value of NetCDF for a tensor whose attributes have none
+    storage_fill: Any = None  # the one that somebody chose for elements which were never written
+    # Coordinates of datetime64 or timedelta64, which are compared but not copied.
     times: tuple[Variable, ...] = ()
+    uncopied: tuple[str, ...] = ()  # the names of coordinates that are not copied, as `left` says
 
     def without_pointers(self) -> Meaning:
         """The same without attributes that name variables which are not copied.
 
-        `left` names these attributes, but not those of groups: xarray's attribute of the whole file
-        only names variables that `left` names already.
+        `left` then names these attributes, except for those of groups: xarray's attribute of the
+        whole file only names variables that `left` names already.
         """
         copied = {variable.name for variable in self.coordinates}
         attributes, dropped = _drop_pointers(self.attributes, copied)
@@ -109,11 +105,12 @@ class NoCoordinateError(Exception):
 
 
 class Coordinates(NamedTuple):
-    """The coordinates of a tensor's dimensions, with `times` and `left` as in a Meaning."""
+    """The coordinates of a tensor's dimensions; all but `variables` are as in a Meaning."""
 
     variables: tuple[Variable, ...]
     times: tuple[Variable, ...]
     left: tuple[str, ...]
+    uncopied: tuple[str, ...]
 
 
 def find_coordinates(
@@ -127,6 +124,7 @@ def find_coordinates(
     variables = []
     times = []
     left = []
+    uncopied = []
     for d, name in enumerate(dimensions):
         if not name or name in dimensions[:d]:
             continue
@@ -135,19 +133,21 @@ def find_coordinates(
         except NoCoordinateError as e:
             reason = f" ({e.reason})" if e.reason else ""
             left.append(f"the variable {name}{reason}")
+            uncopied.append(name)
             continue
         if variable is None:
             continue
         if variable.values.dtype.kind in "mM":
             times.append(variable)
             left.append(f"the variable {name} (its data type is {variable.values.dtype})")
+            uncopied.append(name)
         else:
             variables.append(variable)
-    return Coordinates(tuple(variables), tuple(times), tuple(left))
+    return Coordinates(tuple(variables), tuple(times), tuple(left), tuple(uncopied))
 
 
 def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:
-    """The attributes without those that name a variable which is not copied; the names of those."""
+    """The attributes that name no variable which is not copied; the names of the others."""
     kept = dict(attributes)
     dropped = []
     for name in _NAMING:
@@ -272,8 +272,8 @@ def _convert_exactly(value: Any, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 -
     if dtype.kind not in "biuf" or values.dtype.kind not in "biuf":
         return None
     with np.errstate(all="ignore"):
-        cast = values.astype(dtype)
-    are_nan = (cast != cast) & (values != values)
-    if not np.all((cast == values) | are_nan):
+        converted = values.astype(dtype)
+    are_nan = np.not_equal(converted, converted) & np.not_equal(values, values)
+    if not np.all((converted == values) | are_nan):
         return None
-    return cast[()]
+    return converted[()]  # a scalar for a single number

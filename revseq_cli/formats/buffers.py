@@ -16,15 +16,15 @@ from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import in_braces
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.refusals import refuse_key
 
 
-def open_source(address: Address, types: TextTypes) -> Source:
+def open_source(location: Location, types: TextTypes) -> Source:
     """The tensor of a file."""
-    refuse_key(address.key, "a raw buffer", address.path)
-    return _open_buffer(address.path, address.path, types)
+    refuse_key(location.key, "a raw buffer", location.path)
+    return _open_buffer(location.path, location.path, types)
 
 
 def create_sink(

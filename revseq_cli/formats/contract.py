@@ -32,14 +32,11 @@ WriteResult = tuple[Region, "NDArray[Any]"]
 
 
 class Storage(NamedTuple):
-    """How a tensor is stored: the format, and a word or two for the user about each property.
-
-    `label` is what people call the file, where that is not the name of the format: "NetCDF-4".
-    """
+    """How a tensor is stored: the format, and a word or two for the user about each property."""
 
     format: str
     details: dict[str, str]
-    label: str = ""
+    label: str = ""  # what people call the file, where the format has another name: "NetCDF-4"
 
 
 class ReadTask(Protocol):
@@ -48,19 +45,17 @@ class ReadTask(Protocol):
     def read(self) -> NDArray[Any]:
         """The values of the region, with the source's `dtype`, in any memory order.
 
-        The caller may overwrite them. TensorIOError if the file cannot be read, or has changed;
-        FormatError if a chunk or a member is damaged.
+        The caller may overwrite them, unless they are read-only. TensorIOError if the file cannot
+        be read, or has changed; FormatError if a chunk or a member is damaged.
         """
 
 
 class TextTypes(NamedTuple):
-    """The data type that the user asked for, or None, and the `default` for a text without one.
+    """The data type of an input that states none itself, as a text or a raw buffer."""
 
-    `sizes` are those of a raw buffer, where -1 stands for as many as its bytes allow.
-    """
-
-    asked: DataType | None
-    default: DataType
+    asked: DataType | None  # what the user asks for
+    default: DataType  # without that
+    # The shape of a raw buffer, where -1 stands for as many as its bytes allow.
     sizes: tuple[int, ...] | None = None
 
 
@@ -68,15 +63,13 @@ class TextTypes(NamedTuple):
 class Original:
     """The file that an output is a copy of, with one tensor added or replaced.
 
-    It is INPUT's file, in which INPUT has the name `input_key`. Or it is the output's own file,
-    which exists already: then `overwrite` says whether a tensor of the output's name is replaced.
-    `identity` is the state of the file; a Zarr store has none.
+    It is INPUT's file, or the output's own file, which exists already.
     """
 
     path: str
-    identity: Identity | None
-    input_key: str | None = None
-    overwrite: bool = False
+    identity: Identity | None  # the state of the file; a Zarr store has none
+    input_key: str | None = None  # INPUT's name in its file; None for the output's own file
+    overwrite: bool = False  # whether a tensor in the output's own file may be replaced
 
     @property
     def is_input(self) -> bool:
@@ -92,39 +85,32 @@ class Original:
 
 
 class Downloads(NamedTuple):
-    """Requests, and the bytes of their answers."""
+    """How many requests to servers, and the bytes of their answers."""
 
     requests: int
     bytes: int
 
 
 class Source(ABC):
-    """An input tensor whose header has been read, and whose values have not.
+    """An input tensor whose header has been read, and whose values have not."""
 
-    `name` is the user's name for it, `key` its name inside its file. `order` is the memory order,
-    "C" or "F". `chunks` are the sizes of what is decoded as one, or None, and `encoded` says that
-    filters decode it. `path` and `identity` are its file and that file's state; without a path it
-    is in memory. `dimensions` are the names of its dimensions, "" for a nameless one, or none at
-    all. `assumes_type` says that it is of text which states no data type. `others` are the names of
-    the other columns of a table, or keys of a JSON object. `columns` are the names in the header of
-    a table. `notes` are for the user, about what was read.
-    """
-
-    name: str
+    name: str  # the user's name for it
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     storage: Storage
-    key = ""
-    order: str = "C"
-    chunks: tuple[int, ...] | None = None
-    encoded = False
-    path = ""
-    identity: Identity | None = None
-    dimensions: tuple[str, ...] = ()
+    path = ""  # of its file; a tensor in memory has none
+    identity: Identity | None = None  # the state of that file
+    key = ""  # its name inside its file
+    order: str = "C"  # of its elements in memory: "C" or "F"
+    chunks: tuple[int, ...] | None = None  # the sizes of a chunk
+    encoded = False  # whether filters decode its chunks
+    dimensions: tuple[str, ...] = ()  # their names, "" for a nameless one; () if none has a name
+    notes: tuple[str, ...] = ()  # for the user, about what was read
+    # Of a tensor in text: whether the text states no data type; what else is in the text, as keys
+    # of a JSON object or columns of a table; and the header of a table.
     assumes_type = False
     others: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
     @property
     def desc(self) -> TensorDesc:
@@ -133,12 +119,12 @@ class Source(ABC):
 
     @property
     def files(self) -> list[Identity]:
-        """The files that it comes from, which no output may overwrite."""
+        """The files that it is from, which no output may overwrite."""
         return [self.identity] if self.identity else []
 
     @property
     def downloads(self) -> Downloads:
-        """What is asked of a server to read all of it: nothing for a file of this machine."""
+        """What servers are asked for to read all of it: nothing for a file of this machine."""
         if self.identity is None or not files.waits_for_servers(self.path):
             return Downloads(0, 0)
         size = self.identity.size
@@ -146,10 +132,10 @@ class Source(ABC):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """Where to cut it: at multiples of these numbers of indices, one for each dimension.
+        """The grids at which blocks may be cut, each as the indices between two cuts.
 
-        They are the sizes of a chunk, or 1 without chunks. Of several alignments, cuts at the first
-        are the cheapest, and the last is the smallest, for little memory.
+        It is one grid, that of the chunks, or of single elements without chunks. Of several, cuts
+        at the first are the cheapest, and the last is the finest, for little memory.
         """
         return [self.chunks or (1,) * len(self.sizes)]
 
@@ -213,21 +199,16 @@ class BlockWriter(Protocol):
 class Sink(contextlib.AbstractContextManager["Sink", None]):
     """An output tensor, as a context that is entered before the first block.
 
-    When the context is left without an error, the output is complete. Two facts say how it is
-    written: with `in_workers`, block writers store it themselves, and pass nothing to the parent;
-    with `in_order`, `receive` is called in the order of the blocks. `chunks` and `encoded` are as
-    in a source. `left_out` says in words what the output does not keep of what the source's file
-    says of the tensor. `notes` are for the user. Temporary files of the pass lie next to the file
-    `next_to`.
+    When the context is left without an error, the output is complete.
     """
 
-    in_workers = True
-    in_order = False
-    chunks: tuple[int, ...] | None = None
+    in_workers = True  # whether block writers store the values, and not `receive` in the parent
+    in_order = False  # whether `receive` needs the blocks in their order
+    chunks: tuple[int, ...] | None = None  # as in a source, like `encoded`
     encoded = False
-    left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    next_to = ""
+    left_out: tuple[str, ...] = ()  # in words, what it does not keep of the meaning of its source
+    notes: tuple[str, ...] = ()  # for the user
+    next_to = ""  # a file, next to which temporary files of the pass are
 
     @abstractmethod
     def block_writer(self, region: Region) -> BlockWriter:
@@ -241,6 +222,10 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
         """Let the parent write all values, for workers that do not see its files."""
         self.in_workers = False
 
+    def add_notes(self, notes: tuple[str, ...]) -> None:
+        """Add notes for the user."""
+        self.notes += notes
+
     def receive(self, write_result: object) -> None:  # most sinks have nothing left to do
         """Do what a block writer left for the parent; TensorIOError if it cannot be written."""
 
@@ -253,7 +238,8 @@ class FileSink(Sink):
     """
 
     def __init__(self, file: NewFile) -> None:
-        self.file, self.next_to = file, file.next_to
+        self.file = file
+        self.next_to = file.next_to
         self._finished = False
 
     def start(self) -> None:
@@ -302,29 +288,34 @@ class Head(NamedTuple):
     data: bytes
 
 
-class Address(Protocol):
-    """Where a tensor is: its file, its name inside it or None, and the whole text of a text file.
-
-    `head` has the first bytes of a .npy file if they were read to find its format.
-    """
+class Location(Protocol):
+    """Where a tensor is, as the user says it."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """Its file."""
+
     @property
-    def key(self) -> str | None: ...
+    def key(self) -> str | None:
+        """Its name inside the file, if one is typed."""
+
     @property
-    def text(self) -> Text: ...
+    def text(self) -> Text:
+        """The whole text of a text file."""
+
     @property
-    def head(self) -> Head | None: ...
+    def head(self) -> Head | None:
+        """The first bytes of a .npy file, if they were read to find its format."""
 
 
 class FormatModule(Protocol):
-    """The functions of a format's module; one that is only read has no `create_sink`.
+    """The functions of a format's module. Which it must have is in its row of the table.
 
-    `contents` is for formats with `names`, and `write_to` for those with `prints`.
+    A format that is only read has no `create_sink`. `contents` is for formats with `has_names`, and
+    `write_to` for those with `can_print`.
     """
 
-    def open_source(self, address: Address, types: TextTypes) -> Source:
+    def open_source(self, location: Location, types: TextTypes) -> Source:
         """Read the header of a tensor, or a whole text.
 
         FormatError if the file has several and none is named.
@@ -335,14 +326,12 @@ class FormatModule(Protocol):
     ) -> FileSink:
         """The sink of a new tensor with the shape and data type of `template`.
 
-        Nothing is written yet.
-
         `key` is the tensor's name in the file, "" in a format without names. The output is a copy
         of `original` with the tensor added or replaced, or without it a file of this tensor only.
-        RevseqError for every reason to refuse.
+        Nothing is written yet, but RevseqError is raised for every reason to refuse.
         """
 
-    def contents(self, address: Address, types: TextTypes) -> Contents | None:
+    def contents(self, location: Location, types: TextTypes) -> Contents | None:
         """What the file, or a group of it, contains; None for one tensor, or nothing."""
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:

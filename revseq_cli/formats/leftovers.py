@@ -14,15 +14,12 @@ from revseq_cli.formats.listings import DIMENSION, Item
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import HDF5, NETCDF3, ONNX, ZARR, Format
 
-STARTS = ("not kept in ", "not copied: ", "not reversed: ")
+_STARTS = ("not kept in ", "not copied: ", "not reversed: ")
 
 
 def subject_of(note: str) -> str:
-    """What notes of one kind have in common: a batch prints only the first note of a kind.
-
-    Any other note is a kind of its own.
-    """
-    if note.startswith(STARTS):
+    """What notes of one kind have in common: a batch prints only the first note of a kind."""
+    if note.startswith(_STARTS):
         return note.partition(":")[0]
     return note
 
@@ -38,34 +35,35 @@ def note_on_rest(
 ) -> tuple[str, ...]:
     """The note on what is left in INPUT's file, or is in a copy of it without being reversed.
 
-    There is no note where nothing is left.
-
     `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the
-    reversal, or None where the tensor is only converted; tensors along it come first.
+    reversal, or None where the tensor is only converted.
     """
     if original and original.is_input:
         return _note_on_unreversed(source, axis)
-    keeps_attributes = row in (HDF5, ZARR)
     left = []
     if sink.left_out:
         left.append(join_names(sink.left_out))
+    keeps_attributes = row in (HDF5, ZARR)
     if not keeps_attributes:
         left += list_losses(source.meaning() or NOTHING)
-    others = []
-    if not original:
-        others = _find_others(source)
     advice = ""
+    others = [] if original else _find_others(source)
     if others:
+        left.append(_name_others(others, source, axis))
         advice = _advise(source, sink.file.name, axis, only=only)
-        along = _find_along(others, source, axis)
-        rest = [item for item in others if item not in along]
-        noun = "tensor" if len(others) == 1 else "tensors"
-        names = join_names(item.key for item in (*along, *rest))
-        left.append(f"{len(others):,} other {noun} ({names})")
     if not left:
         return ()
     start = "not copied" if keeps_attributes else f"not kept in .{row.name}"
     return (f"{start}: {', '.join(left)}{advice}",)
+
+
+def _name_others(others: Sequence[Item], source: Source, axis: int | None) -> str:
+    """How many other tensors there are, and their names; those along the axis are first."""
+    along = _find_along(others, source, axis)
+    rest = [item for item in others if item not in along]
+    names = join_names(item.key for item in (*along, *rest))
+    noun = "tensor" if len(others) == 1 else "tensors"
+    return f"{len(others):,} other {noun} ({names})"
 
 
 def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
@@ -87,7 +85,7 @@ def _find_others(source: Source) -> list[Item]:
     Empty if the file cannot be listed: damage to other parts of it does not matter here.
     """
     row = table.by_name(source.storage.format)
-    if row is None or not row.names:
+    if row is None or not row.has_names:
         return []
     if row is ONNX or not source.container:
         return []
@@ -98,27 +96,17 @@ def _find_others(source: Source) -> list[Item]:
         return []
     if contents is None:
         return []
-    own_names = _name_variables(source)
+    meaning = source.meaning() or NOTHING
+    variables = {variable.name for variable in meaning.coordinates}
+    variables.update(meaning.uncopied)
     others = []
     for item in contents.items:
-        is_array = item.sizes is not None and item.what != DIMENSION
+        if item.sizes is None or item.what == DIMENSION:
+            continue
         name = item.key.rpartition("/")[2]
-        is_own = name in own_names or source.is_item(item.key)
-        if is_array and not is_own:
+        if name not in variables and not source.is_item(item.key):
             others.append(item)
     return others
-
-
-def _name_variables(source: Source) -> set[str]:
-    """The names of a tensor's coordinates, and of variables that the note names for a reason."""
-    meaning = source.meaning()
-    if meaning is None:
-        return set()
-    names = {variable.name for variable in meaning.coordinates}
-    for text in meaning.left:
-        if text.startswith("the variable "):
-            names.add(text.removeprefix("the variable ").partition(" (")[0])
-    return names
 
 
 def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> list[Item]:
@@ -131,17 +119,15 @@ def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> lis
     bounds = _name_bounds(source)
     along = []
     for item in others:
-        is_bounds = item.key.rpartition("/")[2] in bounds
-        if dimension in item.dimensions and not is_bounds:
+        name = item.key.rpartition("/")[2]
+        if dimension in item.dimensions and name not in bounds:
             along.append(item)
     return along
 
 
 def _name_bounds(source: Source) -> set[str]:
     """The names of the variables with the bounds of coordinates, which nobody reverses."""
-    meaning = source.meaning()
-    if meaning is None:
-        return set()
+    meaning = source.meaning() or NOTHING
     names = set()
     for variable in meaning.coordinates:
         for attribute in ("bounds", "climatology"):
@@ -150,10 +136,9 @@ def _name_bounds(source: Source) -> set[str]:
 
 
 def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str:
-    """What to type to keep the other tensors, or to see them where the command is about one tensor.
+    """What to type to keep the other tensors, or to see them if the tensor is only converted.
 
-    `output` is the path of the output. Nothing helps where that has the suffix of INPUT's file
-    already.
+    It is nothing where the path `output` has the suffix of INPUT's file already.
     """
     path = source.container
     file = platform.quote(path)

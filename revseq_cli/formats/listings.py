@@ -14,22 +14,17 @@ GROUP = "group"  # what an Item is that has others in it
 
 
 class Item(NamedTuple):
-    """One thing in a file.
+    """One thing in a file. A tensor has a `desc`, unless it is damaged."""
 
-    `key` is its name after `::`, and `depth` the number of groups between it and what is
-    listed. A tensor has a `desc`, unless it `is_damaged`. `what` says what else it is: a group, a
-    link, or the data type or the fault for which it is no tensor. `dimensions`, `attributes` and
-    `details` are as in a Source; the latter are those of its storage.
-    """
-
-    key: str
+    key: str  # its name after ::
     desc: TensorDesc | None = None
+    # What else it is: a group, a link, or the data type or the fault for which it is no tensor.
     what: str = ""
-    depth: int = 0
+    depth: int = 0  # the number of groups between it and what is listed
     sizes: tuple[int, ...] | None = None
-    dimensions: tuple[str, ...] = ()
-    attributes: int | None = None
-    details: dict[str, str] = {}  # noqa: RUF012 - nobody changes it
+    dimensions: tuple[str, ...] = ()  # as in a Source
+    attributes: int | None = None  # how many it has
+    details: dict[str, str] = {}  # noqa: RUF012 - of its storage; nobody changes it
     is_damaged: bool = False
 
     def with_reason(self, error: RevseqError) -> Self:
@@ -46,35 +41,28 @@ class Item(NamedTuple):
         return self.what == GROUP
 
 
-def only_of(items: Sequence[Item]) -> str | None:
-    """The key of the only item, which the name of its file means.
-
-    None for one of a data type that no tensor has.
-    """
+def find_sole_key(items: Sequence[Item]) -> str | None:
+    """The key of the only item, if that is a tensor: the name of its file then means it."""
     if len(items) != 1:
         return None
-    [item] = items
+    item = items[0]
     if item.desc or item.is_damaged:
         return item.key
     return None
 
 
 class Contents(NamedTuple):
-    """What is in a file, or in a group of it: `key` is the group's name, "" for the whole file.
-
-    `only` is the key of the tensor that the name of the file alone means; None where there are
-    several, or none. In a tree, the parts of a key are the groups that the item is in. `label` is
-    as in a Storage.
-    """
+    """What is in a file, or in a group of it."""
 
     path: str
     format: str
     items: tuple[Item, ...]
-    only: str | None = None
-    key: str = ""
-    attributes: int | None = None
-    is_tree: bool = False
-    label: str = ""
+    # The key of the tensor that the name of the file means; None if it has several, or none.
+    sole_key: str | None = None
+    key: str = ""  # the name of the group, "" for the whole file
+    attributes: int | None = None  # how many it has
+    is_tree: bool = False  # whether the parts of a key are the groups that the item is in
+    label: str = ""  # as in a Storage
 
     @property
     def name(self) -> str:
@@ -91,8 +79,8 @@ class Contents(NamedTuple):
         return f"{self.path}::{item.key}" if item.key else self.path
 
 
-def parse_node_number(key: str | None) -> int | None:
-    """The number of an example, which the key is, as in page.md::2; None for another key."""
+def parse_example_number(key: str | None) -> int | None:
+    """The number of an example on a page, as in page.md::2; None for another key."""
     if key and re.fullmatch("[0-9]+", key):
         return int(key[:9])
     return None

@@ -32,8 +32,8 @@ from revseq_cli.formats.attributes import (
     is_small,
     join_characters,
 )
-from revseq_cli.formats.contract import Address, Source, Storage, TextTypes
-from revseq_cli.formats.listings import Contents, Item, only_of
+from revseq_cli.formats.contract import Location, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file
 
@@ -226,6 +226,7 @@ class NetCDF3Source(RawSource):
             groups=(self._of_file,),
             unlimited=own.dimensions[:1] if own.is_record else (),
             left=coordinates.left,
+            uncopied=coordinates.uncopied,
             default_fill=_TYPES[own.kind][1],
         )
 
@@ -257,16 +258,16 @@ class NetCDF3Source(RawSource):
         return Variable(name, attributes, join_characters(values))
 
 
-def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001
+def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001
     """The named variable, or the only one."""
-    return NetCDF3Source(address.path, address.key)
+    return NetCDF3Source(location.path, location.key)
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001
-    """What the file holds; None where the address has the name of a variable."""
-    if address.key is not None:
+def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: ARG001
+    """What the file holds; None where the location names a variable."""
+    if location.key is not None:
         return None
-    (variables, attributes), _ = _read(address.path)
+    (variables, attributes), _ = _read(location.path)
     items = []
     for name, variable in variables.items():
         tensor = variable.tensor
@@ -281,6 +282,6 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
         else:
             item = item._replace(desc=TensorDesc(data_type_of(tensor.dtype), tensor.sizes))
         items.append(item)
-    only = only_of([item for item in items if item.desc])
+    sole_key = find_sole_key([item for item in items if item.desc])
     count = len(attributes)
-    return Contents(address.path, "nc3", tuple(items), only, attributes=count, label=_LABEL)
+    return Contents(location.path, "nc3", tuple(items), sole_key, attributes=count, label=_LABEL)

@@ -36,9 +36,9 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction, NewFile, Scratch
 from revseq_cli.formats.contract import (
-    Address,
     FileSink,
     Head,
+    Location,
     Original,
     Source,
     Storage,
@@ -68,11 +68,11 @@ _DAMAGE = (
 _DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])([<>|=])(f1|V\d+)(?=['"])""")
 
 
-def open_source(address: Address, types: TextTypes) -> Source:
+def open_source(location: Location, types: TextTypes) -> Source:
     """The tensor of a .npy file."""
-    refuse_key(address.key, "a .npy file", address.path)
-    path = address.path
-    head = address.head
+    refuse_key(location.key, "a .npy file", location.path)
+    path = location.path
+    head = location.head
     if head:
         return _make_source(path, path, head, types.asked)
     return open_npy(path, path, types.asked)

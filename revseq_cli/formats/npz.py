@@ -27,8 +27,8 @@ from revseq_cli.files import base, local
 from revseq_cli.files.copies import Part
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import npy
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
-from revseq_cli.formats.listings import Contents, Item, only_of
+from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import CompressedSource, RawSink, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name, refuse_bomb
 from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
@@ -479,9 +479,9 @@ def _name_member(key: str, where: str) -> str:
     return name
 
 
-def open_source(address: Address, types: TextTypes) -> Source:
+def open_source(location: Location, types: TextTypes) -> Source:
     """The member named by the key, or the only one."""
-    return open_member(address.path, address.key, asked=types.asked)
+    return open_member(location.path, location.key, asked=types.asked)
 
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
@@ -498,10 +498,10 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
     return _NpzSink(file, template, frame, original)
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:
-    """What the archive holds; None where the address has the name of a member."""
-    path = address.path
-    if address.key is not None:
+def contents(location: Location, types: TextTypes) -> Contents | None:
+    """What the archive holds; None where the location names a member."""
+    path = location.path
+    if location.key is not None:
         return None
     items = []
     with _open_archive(path) as (fd, archive):
@@ -523,4 +523,4 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
             for name in archive.namelist()
             if name not in tensor_names
         ]
-    return Contents(path, "npz", (*items, *others), only_of(items))
+    return Contents(path, "npz", (*items, *others), find_sole_key(items))

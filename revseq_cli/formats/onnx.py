@@ -35,7 +35,7 @@ from revseq_cli.files import open_file
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import references
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.memory import MemorySource, WholeSink
 from revseq_cli.formats.pipes import refuse_shared
 from revseq_cli.formats.references import Reference
@@ -95,9 +95,9 @@ def _read_proto(path: str, message: str, name: str) -> tuple[Any, Identity]:
     return proto, identity
 
 
-def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001 - the file names it
+def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001 - the file names it
     """The tensor of a file."""
-    return open_tensor(address.path, address.key)
+    return open_tensor(location.path, location.key)
 
 
 def open_tensor(path: str, key: str | None = None, name: str = "") -> Source:

@@ -11,9 +11,10 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
+from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
-from revseq_cli.formats.recognition import find_format, unknown_format
+from revseq_cli.formats.recognition import recognize, unknown_format
 from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.refusals import refuse_key
 from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_name, by_suffix
@@ -39,36 +40,42 @@ def create_sink(
     """
     path = reference.path
     row = _choose_format(reference, template, only=only)
-    if not row.names:
+    if not row.has_names:
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
-    original = _find_own_file(reference, row, overwrite=overwrite)
-    is_new_version = original is not None
-    if replaces_store and row is ZARR:
-        is_new_version = is_new_version or _is_only_store(path)
-    if is_new_version:
-        file = files.new_version(path, original.identity if original else None, inputs)
+    own_file = _find_own_file(reference, row, overwrite=overwrite)
+    if own_file:
+        file: NewFile = files.new_version(path, own_file.identity, inputs)
+    elif replaces_store and row is ZARR and _is_only_store(path):
+        file = files.new_version(path, None, inputs)
     else:
-        # A file that another command creates there in the meantime, for its tensor, is kept.
-        replaces = overwrite and (reference.key is None or not row.keeps_others)
-        file = files.new_file(path, overwrite=replaces, inputs=inputs, is_folder=row is ZARR)
-    if not original and not only:
+        # If another command creates the file in the meantime, to add a tensor to it, that is kept.
+        may_replace = overwrite and not _is_addition(reference, row)
+        file = files.new_file(path, overwrite=may_replace, inputs=inputs, is_folder=row is ZARR)
+    original = own_file
+    if original is None and not only:
         original = _find_input_file(template, row, path)
     key = _choose_key(reference, template, row, original)
     sink = row.load().create_sink(file, template, key, original)
     if elsewhere and not file.reaches_workers:
         sink.write_in_parent()
-    sink.notes += _note_on_type(row, template, file.name) + _note_on_others(template)
+    sink.add_notes(_note_on_type(row, template, file.name))
+    sink.add_notes(_note_on_others(template))
     if _is_of_several(template):
         from revseq_cli.formats.leftovers import note_on_rest  # most files hold one tensor
 
-        sink.notes += note_on_rest(sink, template, row, original, only=only, axis=axis)
+        sink.add_notes(note_on_rest(sink, template, row, original, only=only, axis=axis))
     return sink
+
+
+def _is_addition(reference: Reference, row: Format) -> bool:
+    """Whether the output is a tensor to add to a file, if that exists."""
+    return reference.key is not None and row.keeps_others
 
 
 def _is_of_several(template: Source) -> bool:
     """Whether INPUT's file can hold several tensors."""
     row = by_name(template.storage.format)
-    return row is not None and row.names
+    return row is not None and row.has_names
 
 
 # What Zarr itself writes: metadata, and chunks such as 0.1, c/0/1 or c.
@@ -79,8 +86,7 @@ def _is_only_store(path: str) -> bool:
     """Whether it is a Zarr store of this machine with no other files than Zarr's."""
     if not os.path.isdir(path) or not table.is_store(path):
         return False
-    names = (name for _, _, names in os.walk(path) for name in names)
-    return all(map(_ZARR_FILE.fullmatch, names))
+    return all(all(map(_ZARR_FILE.fullmatch, names)) for _, _, names in os.walk(path))
 
 
 def adds_to_file(reference: Reference) -> bool:
@@ -105,17 +111,15 @@ def has_tensor(output: str) -> bool:
 
 def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Original | None:
     """The file that the tensor is added to, if it exists; FormatError for one of another format."""
-    path, key = reference.path, reference.key
-    if key is None or not row.keeps_others:
-        return None
-    if not files.exists(path):
+    path = reference.path
+    if not _is_addition(reference, row) or not files.exists(path):
         return None
     if not files.is_replaceable(path):
         expected = "a new address: a tensor is added only to a file of this machine"
-        raise UsageError("exists already", expected, where=f"{path}::{key}")
-    kind = find_format(path, is_folder=files.is_folder(path))[0]
-    if kind is not row:
-        seems = f"a .{kind.name} file" if kind else "something else"
+        raise UsageError("exists already", expected, where=f"{path}::{reference.key}")
+    own_row = _find_own_format(path)
+    if own_row is not row:
+        seems = f"a .{own_row.name} file" if own_row else "something else"
         found = f"is {seems}, to which no tensor can be added"
         raise FormatError(found, f"a .{row.name} file, or a new one", where=path)
     if row is ZARR:
@@ -137,10 +141,10 @@ def _choose_key(
     """The name of the tensor in the output: as typed, or INPUT's, or "tensor" if it needs one."""
     if reference.key is not None:
         return reference.key
-    needs_no_name = original is not None or row in (ZARR, ONNX)
-    if template.key or needs_no_name:
-        return template.key
-    return "tensor"
+    needs_name = original is None and row not in (ZARR, ONNX)
+    if needs_name and not template.key:
+        return "tensor"
+    return template.key
 
 
 def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
@@ -148,10 +152,8 @@ def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
     if not template.assumes_type or row.is_text:
         return ()
     data_type = template.desc.data_type.name
-    note = (
-        f"{template.name} has no data type, so {name} is {data_type}; choose another with --dtype"
-    )
-    return (note,)
+    fact = f"{template.name} has no data type, so {name} is {data_type}"
+    return (f"{fact}; choose another with --dtype",)
 
 
 def _note_on_others(template: Source) -> tuple[str, ...]:
@@ -170,25 +172,14 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     RevseqError for one that is never written.
     """
     path = reference.path
-    if compression := table.find_compression(path):
-        plain = path[: -len(compression.suffix)]
-        typed = platform.as_argument(plain)
-        hint = f"compress it afterwards with {compression.name}; for now, type {typed}"
-        raise UsageError("compressed output is not supported", hint=hint, where=path)
+    _refuse_compression(path)
     row = by_name(reference.format) or by_suffix(path)
-    own = by_name(template.storage.format)
-    has_one_colon = not reference.key and by_suffix(path.rpartition(":")[0])
-    if row is None and reference.key:
-        row = _find_own_format(path)
-    may_be_copy = not only and not has_one_colon
-    if row is None and may_be_copy:
-        # A copy of the input's file, whatever its suffix: MATLAB's .mat may be HDF5.
-        if own and own.keeps_others:
-            row = own
+    if row is None:
+        row = _find_copied_format(reference, template, only=only)
     if row is None:
         raise unknown_format(path, reference.key, "-f")
     if not row.suffixes:
-        known = join_names((row.name for row in table.list_outputs()), 30)
+        known = join_names((other.name for other in table.list_outputs()), 30)
         found = f"{row.name} files can be read, but not written"
         raise FormatError(found, f"one of {known}", where=path)
     if row is HDF5 and table.is_netcdf(path):
@@ -196,11 +187,39 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     return row
 
 
+def _refuse_compression(path: str) -> None:
+    """UsageError for an output with the suffix of a compression."""
+    compression = table.find_compression(path)
+    if compression:
+        plain = path[: -len(compression.suffix)]
+        typed = platform.as_argument(plain)
+        hint = f"compress it afterwards with {compression.name}; for now, type {typed}"
+        raise UsageError("compressed output is not supported", hint=hint, where=path)
+
+
+def _find_copied_format(reference: Reference, template: Source, *, only: bool) -> Format | None:
+    """The format of the file that an output without a known suffix is a copy of, or None.
+
+    It is the output's own file, or INPUT's: MATLAB's .mat may be HDF5.
+    """
+    path = reference.path
+    if reference.key:
+        row = _find_own_format(path)
+        if row:
+            return row
+    elif by_suffix(path.rpartition(":")[0]):
+        return None  # file.h5:name lacks a colon
+    input_row = by_name(template.storage.format)
+    if input_row and input_row.keeps_others and not only:
+        return input_row
+    return None
+
+
 def _find_own_format(path: str) -> Format | None:
-    """The format of the file that a tensor is added to; None for a new file."""
+    """The format of the output's file; None for a new file."""
     if not files.exists(path):
         return None
-    return find_format(path, is_folder=files.is_folder(path))[0]
+    return recognize(path, is_folder=files.is_folder(path)).format
 
 
 def _refuse_small_float(desc: TensorDesc, path: str) -> None:

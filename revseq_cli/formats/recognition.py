@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from revseq_cli import files
@@ -24,55 +25,57 @@ _USUAL = (
 _MOST_LOOKED_AT = 5000  # names of a folder, to find one like the name of a missing file
 
 
-def find_format(
-    path: str, *, is_folder: bool
-) -> tuple[Format | None, Compression | None, Head | None]:
-    """The format and the compression of a file by its first bytes, or of a folder.
+@dataclass(frozen=True)
+class Recognition:
+    """What a file is by its first bytes; a format that they do not show is None.
 
-    None for a format that they do not show; FormatError for a kind that no format reads. Of a .npy
-    file, the first bytes are returned, too: they have the header, so that it is not opened again.
+    Of a .npy file, the first bytes are in `head`: they have the header, so that the file is not
+    opened again.
     """
+
+    format: Format | None = None
+    compression: Compression | None = None
+    head: Head | None = None
+
+
+def recognize(path: str, *, is_folder: bool) -> Recognition:
+    """What a file or a folder is; FormatError for a kind of file that no format reads."""
     if is_folder:
-        return (ZARR if table.is_store(path) else None), None, None
+        return Recognition(ZARR if table.is_store(path) else None)
     with files.open_file(path) as fd:
         head = fd.read(64, 0)
-        if _has_safetensors_header(head, fd.identity.size):
-            return table.SAFETENSORS, None, None
+        if table.is_safetensors(head, fd.identity.size - 8):
+            return Recognition(table.SAFETENSORS)
         kind = table.kind_of(head)
         if kind is not None and kind.format is NPY:
-            return NPY, None, Head(fd.identity, fd.read(HEAD_BYTES, 0))
+            return Recognition(NPY, head=Head(fd.identity, fd.read(HEAD_BYTES, 0)))
         if table.is_hdf5(fd):
-            return HDF5, None, None
+            return Recognition(HDF5)
     if kind is None:
-        return None, None, None
+        return Recognition()
     if kind.format:
-        return kind.format, None, None
-    if not kind.compression:
-        found = f"not a tensor file: it looks like {kind.name}"
-        raise FormatError(found, "a tensor file", kind.advice, path)
-    return _find_compressed_format(path, kind.compression), kind.compression, None
-
-
-def _has_safetensors_header(head: bytes, size: int) -> bool:
-    """Whether a file of that size begins with the length of a header, and with its first brace."""
-    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= size - 8
+        return Recognition(kind.format)
+    if kind.compression:
+        return Recognition(_find_compressed_format(path, kind.compression), kind.compression)
+    found = f"not a tensor file: it looks like {kind.name}"
+    raise FormatError(found, "a tensor file", kind.advice, path)
 
 
 def _find_compressed_format(path: str, compression: Compression) -> Format | None:
     """The format of the content of a compressed file.
 
-    FormatError for one that is not read from there.
+    FormatError for a content that is not read from a compressed file.
     """
-    from revseq_cli.formats.compressed import (
-        decompress,
-        decompress_hint,
-    )  # few files are compressed
+    # Few files are compressed.
+    from revseq_cli.formats.compressed import decompress, decompress_hint
 
     kind = table.kind_of(next(decompress(path, compression), b""))
     if kind is None:
         return None
     row = kind.format
-    if row and (row is NPY or row.is_text):
+    if row is NPY:
+        return row
+    if row and row.is_text:
         return row
     found = f"{kind.name}, compressed by {compression.name}"
     raise FormatError(found, ".npy or text", decompress_hint(compression, path), path)
@@ -99,8 +102,8 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
     suffix = table.inner_suffix(path)
     usual = nearest(suffix, _USUAL, 0.75) if suffix else ""
     examples = usual or ".npy, .h5, .nc, .npz, .zarr or .txt"
-    expected = f"one such as {examples}: revseq help formats lists all"
     found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
+    expected = f"one such as {examples}: revseq help formats lists all"
     hint = f"to say what it is, for example .npy, add {option} npy"
     return FormatError(found, expected, hint, path)
 
@@ -108,14 +111,14 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
 def missing_file_hint(path: str, key: str | None) -> str:
     """What to type for a file that is not there.
 
-    The path may be numbers without brackets, have two colons, or be close to another name.
+    The path may be numbers without brackets, lack one of two colons, or be close to another name.
     """
     numbers = path.replace(",", " ").split()
     if len(numbers) > 1 and all(map(_is_number, numbers)):
         tensor = ", ".join(numbers)
         return f"to use these numbers, type {platform.quote(f'[{tensor}]')}"
-    file, colon, name = path.rpartition(":")
-    if colon and name and os.path.exists(file):
+    file, _, name = path.rpartition(":")
+    if name and os.path.exists(file):
         return try_hint(file, name)
     names = _find_names_like(Path(path))
     ending = f"::{key}" if key else ""
@@ -127,10 +130,7 @@ def _is_number(text: str) -> bool:
 
 
 def _find_names_like(path: Path) -> Sequence[str]:
-    """The names in the folder that differ from the path's in case or by a suffix.
-
-    Without any, the nearest one.
-    """
+    """The names in the folder that differ only in case or by a suffix, or else the nearest one."""
     entries = itertools.islice(path.parent.glob("*"), _MOST_LOOKED_AT)
     names = [entry.name for entry in entries]
     folded = path.name.casefold()

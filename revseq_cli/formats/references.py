@@ -49,15 +49,12 @@ _TYPED = re.compile(
 
 @dataclass(frozen=True)
 class Reference:
-    """How a user names a tensor: `path::key`, or the tensor itself as text (`inline`).
-
-    `format` is a format's name, which counts instead of first bytes and suffix.
-    """
+    """How a user names a tensor, as `path::key`, or a tensor in the argument itself."""
 
     path: str
     key: str | None = None
-    inline: str | None = None
-    format: str | None = None
+    inline: str | None = None  # the text of a tensor in the argument; `path` is for messages
+    format: str | None = None  # a format's name, which counts instead of first bytes and suffix
 
     @classmethod
     def input(
@@ -68,17 +65,20 @@ class Reference:
         *,
         forces_format: bool = False,
     ) -> Reference:
-        """An input as on the command line.
+        """An input as on the command line; `name` is for messages about a tensor in the argument.
 
-        `name` is for messages about a tensor in the argument itself. `format_name` is the format of
-        a file whose bytes and suffix do not say theirs; with `forces_format`, of any file.
+        `format_name` counts where the bytes and the suffix of the file say nothing, and with
+        `forces_format` always.
         """
         if _TYPED.match(text):
             return cls(name, inline=text)
-        if text.isascii() and text.isdecimal() and not os.path.lexists(text):
+        is_number = text.isascii() and text.isdecimal()
+        if is_number and not os.path.lexists(text):
             return cls(name, inline=f"[{text}]")
         reference = cls.file(text)
-        if format_name and (forces_format or reference.may_be(format_name)):
+        if format_name is None:
+            return reference
+        if forces_format or reference.may_have_format(format_name):
             return replace(reference, format=format_name)
         return reference
 
@@ -89,10 +89,7 @@ class Reference:
         format_name: str | None,
         stdout: str = "-o -",
     ) -> Reference:
-        """An output, in this format or in that of its suffix.
-
-        `stdout` is what to type for standard output, for messages.
-        """
+        """An output; `stdout` is what to type for standard output, for messages."""
         reference = cls.file(text, format_name)
         path = reference.path
         if path == "-":
@@ -100,8 +97,9 @@ class Reference:
         row = by_name(reference.format) or by_suffix(path)
         is_device = os.path.dirname(path) in ("/dev", "/dev/fd")
         if reference.is_piped or is_device:
-            printed = row if row and row.prints else NPY
-            hint = f"to write to standard output, type {stdout} -f {printed.name}"
+            if row is None or not row.can_print:
+                row = NPY
+            hint = f"to write to standard output, type {stdout} -f {row.name}"
             raise UsageError("is a pipe or a device", "a file, or -", hint, path)
         if reference.is_local_folder and row is not ZARR:
             if reference.key is not None and table.is_store(path):
@@ -113,10 +111,7 @@ class Reference:
 
     @classmethod
     def file(cls, text: str, format_name: str | None = None) -> Reference:
-        """A file, or `path::key`.
-
-        A path that exists counts first, since a file's name may have :: in it.
-        """
+        """A file, or a tensor in it, as `path::key`."""
         if not text:
             raise UsageError("empty file name: is a shell variable unset?")
         text = files.parse_name(text)
@@ -126,8 +121,9 @@ class Reference:
         path, key = _split_name(text)
         fault, hint = platform.name_fault(path)
         if fault:
-            name, _, below = path.rpartition(":")
-            hint = hint or (try_hint(name, below) if by_suffix(name) else "")
+            file, _, name = path.rpartition(":")
+            if not hint and by_suffix(file):
+                hint = try_hint(file, name)
             raise UsageError(fault, "the name of a file", hint, path)
         return cls(path, key, format=format_name)
 
@@ -140,7 +136,9 @@ class Reference:
     @functools.cached_property
     def is_piped(self) -> bool:
         """Whether it is standard input or another pipe, which can be read only once."""
-        return self.inline is None and (self.path == "-" or self._is_kind(stat.S_ISFIFO))
+        if self.inline is not None:
+            return False
+        return self.path == "-" or self._is_kind(stat.S_ISFIFO)
 
     @property
     def is_local_folder(self) -> bool:
@@ -149,10 +147,7 @@ class Reference:
 
     @functools.cached_property
     def status(self) -> os.stat_result | None:
-        """The status of a file of this machine, as it was on the first call.
-
-        None if there is none.
-        """
+        """The status of a file of this machine on the first call, or None."""
         try:
             return os.stat(self.path)
         except (OSError, ValueError):
@@ -170,19 +165,25 @@ class Reference:
     def row(self) -> Format:
         """The format of an input: by option, else by first bytes, else by suffix.
 
-        FormatError if none of them is known.
-
-        The first bytes are read on the first call.
+        FormatError if none of them tells it.
         """
         if self.inline is not None:
             return TEXT
+        row = by_name(self.format)
+        if row:
+            return row
         if self.is_piped:
-            return by_name(self.format) or self._piped_row
-        by_bytes = None if self.format or self.is_bare else self._kind[0]
-        row = by_name(self.format) or by_bytes or by_suffix(self.path, reading=True)
+            return self._piped_row
+        if not self.is_bare:
+            row = self._recognition.format
+        row = row or self._row_by_suffix
         if row is None:
             raise recognition.unknown_format(self.path, self.key)
         return row
+
+    @property
+    def _row_by_suffix(self) -> Format | None:
+        return by_suffix(self.path, reading=True)
 
     @property
     def _piped_row(self) -> Format:
@@ -195,61 +196,68 @@ class Reference:
         return choose_piped_format(self.text, self.key)
 
     @property
+    def is_file(self) -> bool:
+        """Whether it is a file, or a folder, and not a pipe or a tensor in the argument."""
+        return self.inline is None and not self.is_piped
+
+    @property
     def is_bare(self) -> bool:
         """Whether it is a file of only elements, whose shape and data type the user names."""
-        row = by_name(self.format) or by_suffix(self.path, reading=True)
-        return self.inline is None and not self.is_piped and row is RAW
+        row = by_name(self.format) or self._row_by_suffix
+        return row is RAW and self.is_file
 
     @property
     def is_onnx_model(self) -> bool:
         """Whether it is a model of ONNX, by its suffix, or a node of one."""
-        return self.inline is None and not self.is_piped and self.path.lower().endswith(".onnx")
+        return self.path.lower().endswith(".onnx") and self.is_file
 
     @property
     def compression(self) -> Compression | None:
         """How a file is compressed; pipes are not decompressed."""
-        return None if self.is_piped or self.inline is not None or self.is_bare else self._kind[1]
+        if self.is_bare or not self.is_file:
+            return None
+        return self._recognition.compression
 
     @property
     def head(self) -> Head | None:
         """The first bytes of a .npy file, if they were read to find its format."""
-        return self._kind[2] if "_kind" in vars(self) else None
+        if "_recognition" not in vars(self):
+            return None
+        return self._recognition.head
 
     @functools.cached_property
-    def _kind(self) -> tuple[Format | None, Compression | None, Head | None]:
-        """The format and the compression that the first bytes say.
-
-        The suffix decides between JSON and text.
-        """
+    def _recognition(self) -> recognition.Recognition:
+        """What the first bytes say; between JSON and other text, the suffix decides."""
         is_folder = self.is_local_folder or recognition.is_tensor_folder(self.path)
         try:
-            row, compression, head = recognition.find_format(self.path, is_folder=is_folder)
+            recognized = recognition.recognize(self.path, is_folder=is_folder)
         except MissingFileError as e:
-            e.hint = recognition.missing_file_hint(self.path, self.key)
-            raise
-        by_name = by_suffix(self.path, reading=True)
-        if {row, by_name} == {JSON, TEXT}:
-            row = by_name
-        return row, compression, head
+            raise e.set_hint(recognition.missing_file_hint(self.path, self.key)) from None
+        row = self._row_by_suffix
+        if {recognized.format, row} == {JSON, TEXT}:
+            return replace(recognized, format=row)
+        return recognized
 
-    def may_be(self, format_name: str) -> bool:
-        """Whether an option with that format may be about this input.
+    def may_have_format(self, format_name: str) -> bool:
+        """Whether nothing says that the input has another format than this.
 
-        It is about a pipe, and about a file whose first bytes say that format. Where the bytes say
-        nothing, it counts unless the suffix names a format that can be recognised by nothing else.
+        First bytes say it, and where they say nothing, the suffix of a format without first bytes
+        of its own.
         """
         if self.inline is not None:
             return False
         if self.is_piped:
             return True
         try:
-            by_bytes = self._kind[0]
+            row = self._recognition.format
         except RevseqError:  # raised again when it is opened
-            by_bytes = None
-        if by_bytes is not None:
-            return by_bytes.name == format_name
-        by_name = by_suffix(self.path, reading=True)
-        return by_name is None or not (by_name.is_text or by_name is RAW)
+            row = None
+        if row is not None:
+            return row.name == format_name
+        row = self._row_by_suffix
+        if row is None:
+            return True
+        return not row.is_text and row is not RAW
 
     @functools.cached_property
     def text(self) -> Text:
@@ -268,29 +276,35 @@ class Reference:
 
 
 def _split_name(text: str) -> tuple[str, str | None]:
-    """The path and the key of `path::key`; the longest path that exists counts."""
+    """The path and the key of `path::key`.
+
+    A file's name may have :: in it, so the longest path that exists counts.
+    """
+    path, separator, key = text.partition("::")
+    if not separator:
+        return text, None
     parts = text.split("::")
     for count in range(len(parts), 1, -1):
-        path = "::".join(parts[:count])
-        fault, _ = platform.name_fault(path)
-        if not fault and os.path.exists(path):
-            break
-    else:
-        count = 1
-    key = "::".join(parts[count:]) if count < len(parts) else None
-    return "::".join(parts[:count]), key
+        longer = "::".join(parts[:count])
+        fault, _ = platform.name_fault(longer)
+        if fault or not os.path.exists(longer):
+            continue
+        if longer == text:
+            return text, None
+        return longer, "::".join(parts[count:])
+    return path, key
 
 
 def contents(reference: Reference, types: TextTypes) -> Contents | None:
-    """What a file or a group of it holds, as its headers say.
-
-    None if the reference is to one tensor.
-    """
-    if reference.is_piped or reference.inline is not None or reference.compression:
+    """What a file or a group of it holds, as its headers say; None for a single tensor."""
+    if reference.compression or not reference.is_file:
         return None
     row = reference.row
-    has_several = row is TEXT or (row.names and row is not ONNX)
-    return row.load().contents(reference, types) if has_several else None
+    if row is ONNX:
+        return None
+    if row.has_names or row is TEXT:
+        return row.load().contents(reference, types)
+    return None
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:
@@ -300,25 +314,32 @@ def open_source(reference: Reference, types: TextTypes) -> Source:
     """
     if reference.is_piped:
         return _open_piped(reference, types)
-    row, path = reference.row, reference.path
+    row = reference.row
+    path = reference.path
     if reference.compression and row is NPY:
         from revseq_cli.formats.compressed import open_compressed  # few files are compressed
 
         refuse_key(reference.key, "a .npy file", path)
         return open_compressed(path, reference.compression, types.asked)
+    if row is RAW and not reference.format:
+        _refuse_compressed_buffer(path)
+    return row.load().open_source(reference, types)
+
+
+def _refuse_compressed_buffer(path: str) -> None:
+    """FormatError for a raw buffer with the suffix of a compression."""
     compression = table.find_compression(path)
-    if row is RAW and compression and not reference.format:
+    if compression:
         from revseq_cli.formats.compressed import decompress_hint
 
         hint = decompress_hint(compression, path)
         raise FormatError("is compressed raw data", ".npy or text", hint, path)
-    return row.load().open_source(reference, types)
 
 
 def _open_piped(reference: Reference, types: TextTypes) -> Source:
     """The tensor that comes through a pipe."""
     row = reference.row
-    if row.names or row is RAW:
+    if row.has_names or row is RAW:
         raise pipes.needs_file(row, reference.name)
     content = pipes.read_pipe(reference.path)
     if isinstance(content, pipes.PipedNpy):

@@ -21,8 +21,8 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
 from revseq_cli.files.copies import Part
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
-from revseq_cli.formats.listings import Contents, Item, only_of
+from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
+from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name
 from revseq_cli.text.numbers import unique
@@ -265,16 +265,16 @@ def _make_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> bytes:
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text
 
 
-def open_source(address: Address, types: TextTypes) -> Source:  # noqa: ARG001
+def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001
     """The tensor named by the key, or the only one."""
-    return SafetensorsSource(address.path, address.key)
+    return SafetensorsSource(location.path, location.key)
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: ARG001
-    """What the file holds; None where the address has the name of a tensor."""
-    if address.key is not None:
+def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: ARG001
+    """What the file holds; None where the location names a tensor."""
+    if location.key is not None:
         return None
-    header = _Header.read(address.path, address.path)
+    header = _Header.read(location.path, location.path)
     items = []
     for key, entry in header.entries.items():
         item = Item(key, sizes=entry.shape, details={"dtype": entry.dtype})
@@ -284,5 +284,9 @@ def contents(address: Address, types: TextTypes) -> Contents | None:  # noqa: AR
             item = item._replace(what=entry.dtype)
         items.append(item)
     return Contents(
-        address.path, "safetensors", tuple(items), only_of(items), attributes=len(header.metadata)
+        location.path,
+        "safetensors",
+        tuple(items),
+        find_sole_key(items),
+        attributes=len(header.metadata),
     )

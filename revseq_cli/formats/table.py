@@ -1,10 +1,8 @@
 """The table of formats, and what the first bytes of files say.
 
-It loads no NumPy, since options name the formats.
-
 A format is one row here and one module or package of this folder. Third parties cannot add formats:
 "bit for bit" would then depend on code that is not tested here, and every command would run
-whatever else is installed.
+whatever else is installed. The table loads no NumPy, since options name the formats.
 """
 
 from __future__ import annotations
@@ -23,31 +21,24 @@ if TYPE_CHECKING:
 
 
 class Format(NamedTuple):
-    """One format.
+    """One format."""
 
-    `name` is its name in options, `suffixes` are those of its files, `module` has its functions.
-
-    A format without suffixes is never written; `read_only` has suffixes of files that are read, and
-    never written. Behind a colon, `module` names an object in it that has them instead. With
-    `names`, a file holds tensors by name. With `keeps_others`, an output in the input's format is a
-    copy of the input's file. Formats with `is_text` are parsed whole, and those with `prints` can
-    be written into a pipe.
-    """
-
-    name: str
-    suffixes: tuple[str, ...]
-    module: str
-    names: bool = False
-    keeps_others: bool = False
-    is_text: bool = False
-    prints: bool = False
-    read_only: tuple[str, ...] = ()
+    name: str  # in options
+    suffixes: tuple[str, ...]  # of its files; a format without any is only read
+    module: str  # in this folder, with the functions of a FormatModule: "module", "module:object"
+    has_names: bool = False  # whether a file holds tensors by name
+    keeps_others: bool = False  # whether an output can be a copy of INPUT's file
+    is_text: bool = False  # whether a file is parsed as a whole
+    can_print: bool = False  # whether it can be written into a pipe
+    read_only: tuple[str, ...] = ()  # suffixes of more files that are read, but not written
 
     def load(self) -> FormatModule:
         """Its module, which is imported now, or the object in it."""
-        module, _, name = self.module.partition(":")
-        found = import_module(f"revseq_cli.formats.{module}")
-        return cast("FormatModule", getattr(found, name) if name else found)
+        module_name, _, object_name = self.module.partition(":")
+        module = import_module(f"revseq_cli.formats.{module_name}")
+        if object_name:
+            return cast("FormatModule", getattr(module, object_name))
+        return cast("FormatModule", module)
 
 
 # From .nc on: NetCDF, AnnData, Loom, NeXus, NWB, EMD and HyperSpy, which are HDF5 files. MATLAB's
@@ -58,22 +49,24 @@ _HDF5_SUFFIXES = (
 )  # fmt: skip
 _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
-NPY = Format("npy", (".npy",), "npy", prints=True)
-HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", names=True, keeps_others=True)
-NPZ = Format("npz", (".npz",), "npz", names=True, keeps_others=True)
-SAFETENSORS = Format("safetensors", (".safetensors",), "safetensors", names=True, keeps_others=True)
-ZARR = Format(
-    "zarr", (".zarr", ".zspy"), "zarr.format", names=True, keeps_others=True
-)  # its files are folders
-# A tensor of ONNX can do without a name.
-ONNX = Format("onnx", (".pb",), "onnx", names=True, prints=True)
-JSON = Format("json", (".json",), "text:JSON", is_text=True, prints=True)
-TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, prints=True, read_only=_PAGES)
-CSV = Format("csv", (".csv",), "text:CSV", is_text=True, prints=True)
+NPY = Format("npy", (".npy",), "npy", can_print=True)
+HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", has_names=True, keeps_others=True)
+NPZ = Format("npz", (".npz",), "npz", has_names=True, keeps_others=True)
+SAFETENSORS = Format(
+    "safetensors", (".safetensors",), "safetensors", has_names=True, keeps_others=True
+)
+# A store of Zarr is a folder.
+ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.format", has_names=True, keeps_others=True)
+# A file holds one tensor, which may have a name.
+ONNX = Format("onnx", (".pb",), "onnx", has_names=True, can_print=True)
+JSON = Format("json", (".json",), "text:JSON", is_text=True, can_print=True)
+TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, can_print=True, read_only=_PAGES)
+CSV = Format("csv", (".csv",), "text:CSV", is_text=True, can_print=True)
 # Only the suffix of a raw buffer says what it is.
-RAW = Format("raw", (".bin", ".raw"), "buffers", prints=True)
-NETCDF3 = Format("nc3", (), "netcdf3", names=True)  # read by its first bytes, and never written
-TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, prints=True)
+RAW = Format("raw", (".bin", ".raw"), "buffers", can_print=True)
+# NetCDF-3 has the suffix .nc, too, but is known by its first bytes, and only read.
+NETCDF3 = Format("nc3", (), "netcdf3", has_names=True)
+TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, can_print=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)
 NAMES = tuple(row.name for row in FORMATS)
@@ -85,11 +78,11 @@ def list_outputs() -> tuple[Format, ...]:
 
 
 def suffix_to_write(name: str | None) -> str:
-    """The suffix of an output in the format of that name.
-
-    .npy without a name, and for a format that is only read.
-    """
-    return next((row.suffixes[0] for row in list_outputs() if row.name == name), NPY.suffixes[0])
+    """The suffix of an output in the format of that name, or .npy if it cannot be written."""
+    for row in list_outputs():
+        if row.name == name:
+            return row.suffixes[0]
+    return NPY.suffixes[0]
 
 
 def by_name(name: str | None) -> Format | None:
@@ -98,20 +91,14 @@ def by_name(name: str | None) -> Format | None:
 
 
 class Compression(NamedTuple):
-    """A compression of whole files.
-
-    `suffix` follows the format's own, `magic` has the first bytes of a file.
-
-    `module` is Python's, `package` one on PyPI that has the same functions, and `program` the one
-    that undoes it.
-    """
+    """A compression of whole files."""
 
     name: str
-    suffix: str
-    magic: tuple[bytes, ...]
-    program: str
-    module: str
-    package: str = ""
+    suffix: str  # which follows that of the format
+    magic: tuple[bytes, ...]  # the first bytes of a file, one of these
+    program: str  # the one that decompresses files
+    module: str  # Python's
+    package: str = ""  # one on PyPI with the same functions, for a Python without the module
 
 
 # Zstandard may begin with a frame to skip, as pzstd writes it.
@@ -135,7 +122,7 @@ def is_netcdf(path: str) -> bool:
 
 
 def find_compression(path: str) -> Compression | None:
-    """The compression of a file's suffix, in any case of letters; None for another one."""
+    """The compression of a file's suffix, or None."""
     lowered = path.lower()
     for compression in COMPRESSIONS:
         if lowered.endswith(compression.suffix):
@@ -146,39 +133,39 @@ def find_compression(path: str) -> Compression | None:
 def inner_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
     compression = find_compression(path)
-    return Path(path[: -len(compression.suffix)] if compression else path).suffix.lower()
+    if compression:
+        path = path[: -len(compression.suffix)]
+    return Path(path).suffix.lower()
 
 
 @functools.lru_cache(maxsize=64)  # a job asks some 14 times
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
-    """The format of a file's suffix, in any case of letters.
-
-    None for one that is unknown, or never written.
-    """
+    """The format of a file's suffix, or None; with `reading`, suffixes count that are only read."""
     suffix = inner_suffix(path)
-    return next(
-        (row for row in FORMATS if suffix in row.suffixes or (reading and suffix in row.read_only)),
-        None,
-    )
+    for row in FORMATS:
+        if suffix in row.suffixes:
+            return row
+        if reading and suffix in row.read_only:
+            return row
+    return None
 
 
 # First bytes
 
 
 class Kind(NamedTuple):
-    """What a file is by its first bytes.
-
-    Its name, the format that reads it or its compression, or what to do instead.
-    """
+    """What a file is that begins with one of these bytes."""
 
     magic: tuple[bytes, ...]
     name: str
-    format: Format | None = None
-    advice: str = ""
+    format: Format | None = None  # the one that reads it
+    advice: str = ""  # what to do with it if none reads it
     compression: Compression | None = None
 
 
-NPY_MAGIC, HDF5_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"\x89HDF\r\n\x1a\n", b"PK\x03\x04"
+NPY_MAGIC = b"\x93NUMPY"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+ZIP_MAGIC = b"PK\x03\x04"
 _KINDS = (
     Kind((NPY_MAGIC,), "a .npy file", NPY),
     Kind((HDF5_MAGIC,), "an HDF5 file", HDF5),
@@ -214,7 +201,8 @@ _KINDS = (
     Kind((b"GRIB",), "a GRIB file", advice="make it NetCDF: grib_to_netcdf -o new.nc"),
     Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
 )
-_TEXT, _JSON = Kind((b"[",), "text", TEXT), Kind((b"{",), "JSON text", JSON)
+_TEXT = Kind((b"[",), "text", TEXT)
+_JSON = Kind((b"{",), "JSON text", JSON)
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -225,19 +213,26 @@ _MARKS = {
 def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
     """The encoding of a text with these first bytes, by Python's name, and the mark that tells it.
 
-    Else UTF-8.
+    A text without a mark is UTF-8.
     """
-    return next(
-        ((name, mark) for mark, name in _MARKS.items() if head.startswith(mark)), ("utf-8", b"")
-    )
+    for mark, encoding in _MARKS.items():
+        if head.startswith(mark):
+            return encoding, mark
+    return "utf-8", b""
 
 
 def kind_of(head: bytes) -> Kind | None:
     """The kind of a file with these first bytes; None where they say nothing."""
-    if kind := next((kind for kind in _KINDS if head.startswith(kind.magic)), None):
-        return kind
+    for kind in _KINDS:
+        if head.startswith(kind.magic):
+            return kind
     encoding, mark = encoding_by_mark(head)
-    return {"[": _TEXT, "{": _JSON}.get(head[len(mark) :].decode(encoding, "replace").lstrip()[:1])
+    text = head[len(mark) :].decode(encoding, "replace").lstrip()
+    if text.startswith("["):
+        return _TEXT
+    if text.startswith("{"):
+        return _JSON
+    return None
 
 
 def looks_like(head: bytes) -> tuple[str, str]:
@@ -245,14 +240,23 @@ def looks_like(head: bytes) -> tuple[str, str]:
     kind = kind_of(head)
     if kind is None:
         return ("something else" if head else "an empty file"), ""
+    hint = kind.advice
     if kind.compression:
-        return kind.name, f"unpack it: {kind.compression.program} -c"
-    return (
-        kind.name,
-        f"to read it as that, add --input-format {kind.format.name}"
-        if kind.format
-        else kind.advice,
-    )
+        hint = f"unpack it: {kind.compression.program} -c"
+    if kind.format:
+        hint = f"to read it as that, add --input-format {kind.format.name}"
+    return kind.name, hint
+
+
+_MOST_HEADER_BYTES = 1 << 40  # of safetensors; its own limit is 100 MB
+
+
+def is_safetensors(head: bytes, most: int = _MOST_HEADER_BYTES) -> bool:
+    """Whether a file begins with the length of a header, of `most` bytes, and its first brace.
+
+    The first eight characters of a text would be a larger length.
+    """
+    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") <= most
 
 
 def is_hdf5(fd: InputFile) -> bool:
@@ -260,8 +264,10 @@ def is_hdf5(fd: InputFile) -> bool:
 
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
     """
-    # At an address, each offset is a request.
-    end = fd.identity.size if fd.path else min(fd.identity.size, (1 << 16) + 1)
+    end = fd.identity.size
+    is_far = not fd.path
+    if is_far:  # each offset is a request
+        end = min(end, (1 << 16) + 1)
     offset = 0
     while offset < end:
         if fd.read(len(HDF5_MAGIC), offset) == HDF5_MAGIC:

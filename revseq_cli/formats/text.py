@@ -24,7 +24,7 @@ from revseq_cli.core.tensors import DataType, TensorDesc, in_braces
 from revseq_cli.files.base import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, Storage, TextTypes
+from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item
 from revseq_cli.formats.memory import MemorySource, WholeSink
 from revseq_cli.formats.refusals import choose_tensor, try_hint
@@ -236,15 +236,15 @@ class TextFormat:
     read: Callable[[Text, str | None, TextTypes], Source]
     write: Callable[[NDArray[Any], tuple[str, ...]], str]
     require: Callable[[TensorDesc, str], None] = require_text
-    contents: Callable[[Address, TextTypes], Contents | None] | None = None
+    contents: Callable[[Location, TextTypes], Contents | None] | None = None
 
     def open_source(
         self,
-        address: Address,
+        location: Location,
         types: TextTypes,
     ) -> Source:
         """The tensor that the key names, or the only one."""
-        return self.read(address.text, address.key, types)
+        return self.read(location.text, location.key, types)
 
     def create_sink(
         self,
@@ -297,10 +297,10 @@ def _name_tensors(text: Text) -> dict[str, TensorText]:
     return {names[item.start]: item for item in tensors if item.start in names}
 
 
-def _list_contents(address: Address, types: TextTypes) -> Contents | None:
+def _list_contents(location: Location, types: TextTypes) -> Contents | None:
     """The tensors of a text; None for a text of one tensor, or of none."""
-    text = address.text
-    if address.key is not None or _is_object(text):
+    text = location.text
+    if location.key is not None or _is_object(text):
         return None
     tensors = _name_tensors(text)
     if len(tensors) < 2:
@@ -314,7 +314,7 @@ def _list_contents(address: Address, types: TextTypes) -> Contents | None:
         except FormatError as e:
             item = item.with_reason(e)
         items.append(item)
-    return Contents(address.path, "text", tuple(items))
+    return Contents(location.path, "text", tuple(items))
 
 
 def _is_object(text: Text) -> bool:

@@ -8,7 +8,7 @@ from h5py import h5d, h5g, h5o
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats.contract import Address, TextTypes
+from revseq_cli.formats.contract import Location, TextTypes
 from revseq_cli.formats.hdf5.attributes import (
     count_attributes,
     has_netcdf_mark,
@@ -20,16 +20,16 @@ from revseq_cli.formats.hdf5.links import follow_links, leave_out_scales, list_o
 from revseq_cli.formats.hdf5.scales import read_dimension_names
 from revseq_cli.formats.hdf5.source import NETCDF4, storage_details
 from revseq_cli.formats.hdf5.types import require_numbers
-from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, only_of
+from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, find_sole_key
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:
-    """What the file or the group holds; None where the address is that of a dataset."""
+def contents(location: Location, types: TextTypes) -> Contents | None:
+    """What the file or the group holds; None where the location is that of a dataset."""
     items = []
     datasets = dict[str, bool]()  # whether each is a scale, by its path
-    with open_hdf5(address.path) as file:
-        key = (address.key or "").strip("/")
-        group, _, hard_path = follow_links(file, key, address.path)
+    with open_hdf5(location.path) as file:
+        key = (location.key or "").strip("/")
+        group, _, hard_path = follow_links(file, key, location.path)
         if not isinstance(group, h5g.GroupID):
             return None
         # One at a time: HDF5 is slow with many open objects.
@@ -42,12 +42,19 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
                 datasets[path] = False
         attributes = count_attributes(h5py.Group(group))
         label = NETCDF4 if has_netcdf_mark(file) else ""
-    only = None
-    if address.key is None:
+    sole_key = None
+    if location.key is None:
         choices = {*leave_out_scales(datasets)}
-        only = only_of([item for item in items if item.key in choices])
+        sole_key = find_sole_key([item for item in items if item.key in choices])
     return Contents(
-        address.path, "h5", tuple(items), only, hard_path, attributes, is_tree=True, label=label
+        location.path,
+        "h5",
+        tuple(items),
+        sole_key,
+        hard_path,
+        attributes,
+        is_tree=True,
+        label=label,
     )
 
 

@@ -30,7 +30,7 @@ from revseq_cli.formats.attributes import (
     join_characters,
 )
 from revseq_cli.formats.contract import (
-    Address,
+    Location,
     Original,
     ReadTask,
     Source,
@@ -58,9 +58,9 @@ NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
 _TEXTS_AT_ONCE = 8
 
 
-def open_source(address: Address, types: TextTypes) -> Source:
+def open_source(location: Location, types: TextTypes) -> Source:
     """The named dataset of a file, or its only one."""
-    return Hdf5Source(address.path, address.key, asked=types.asked)
+    return Hdf5Source(location.path, location.key, asked=types.asked)
 
 
 class Hdf5Source(Source):
@@ -174,6 +174,7 @@ class Hdf5Source(Source):
             (*left, *coordinates.left),
             default_fill,
             storage_fill,
+            uncopied=coordinates.uncopied,
         )
 
     @property

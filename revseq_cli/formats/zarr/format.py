@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from revseq_cli.files.new import NewFile
-from revseq_cli.formats.contract import Address, FileSink, Original, Source, TextTypes
+from revseq_cli.formats.contract import FileSink, Location, Original, Source, TextTypes
 from revseq_cli.formats.refusals import import_extra
 from revseq_cli.formats.zarr.metadata import contents
 
 __all__ = ["contents", "create_sink", "open_source"]
 
 
-def open_source(address: Address, types: TextTypes) -> Source:
+def open_source(location: Location, types: TextTypes) -> Source:
     """The named array of a store, or its only one."""
-    import_extra("zarr", "a Zarr store", address.path)
+    import_extra("zarr", "a Zarr store", location.path)
     from revseq_cli.formats.zarr.source import ZarrSource
 
-    return ZarrSource(address.path, address.key, asked=types.asked)
+    return ZarrSource(location.path, location.key, asked=types.asked)
 
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:

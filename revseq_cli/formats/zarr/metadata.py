@@ -28,8 +28,8 @@ from revseq_cli.core.errors import FormatError, MissingFileError, RevseqError, T
 from revseq_cli.core.tensors import DataType, TensorDesc, in_braces
 from revseq_cli.files import base, folders
 from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, as_neutral
-from revseq_cli.formats.contract import Address, TextTypes
-from revseq_cli.formats.listings import GROUP, Contents, Item, only_of
+from revseq_cli.formats.contract import Location, TextTypes
+from revseq_cli.formats.listings import GROUP, Contents, Item, find_sole_key
 from revseq_cli.text.numbers import unique
 
 Version = Literal[2, 3]
@@ -227,13 +227,13 @@ def open_store(path: str) -> Store:
     return store
 
 
-def contents(address: Address, types: TextTypes) -> Contents | None:
+def contents(location: Location, types: TextTypes) -> Contents | None:
     """What the store or the group holds.
 
-    None where the address is that of an array, or of nothing.
+    None where the location is that of an array, or of nothing.
     """
-    store = open_store(address.path)
-    key = (address.key or "").strip("/")
+    store = open_store(location.path)
+    key = (location.key or "").strip("/")
     group = store.read_node(key)
     if group is None or group.is_array:
         return None
@@ -258,11 +258,17 @@ def contents(address: Address, types: TextTypes) -> Contents | None:
         except RevseqError as e:  # what is wrong with its metadata is listed instead
             item = item.with_reason(e)
         items.append(item)
-    only = None
-    if address.key is None:
-        only = only_of([item for item in items if not item.is_group])
+    sole_key = None
+    if location.key is None:
+        sole_key = find_sole_key([item for item in items if not item.is_group])
     return Contents(
-        address.path, "zarr", tuple(items), only, key, len(attributes_of(group)[0]), is_tree=True
+        location.path,
+        "zarr",
+        tuple(items),
+        sole_key,
+        key,
+        len(attributes_of(group)[0]),
+        is_tree=True,
     )
 
 

@@ -189,6 +189,7 @@ class ZarrSource(Source):
             coordinates.variables,
             tuple(groups),
             left=(*left, *coordinates.left),
+            uncopied=coordinates.uncopied,
             times=coordinates.times,
             storage_fill=self._find_fill(),
         )
