@@ -72,6 +72,18 @@ full_option = Group.PRINT.option(
     "--full", is_flag=True, help="Print every element, even on a terminal."
 )
 
+
+def _describe_systems() -> str:
+    """The default axes of the systems, for the help."""
+    names: dict[tuple[int, int], list[str]] = {}
+    for name, axes in SYSTEMS.items():
+        names.setdefault(axes, []).append(name)
+    return ", or ".join(
+        f"--axis {axis} --batch-axis {batch_axis} ({', '.join(systems)})"
+        for (axis, batch_axis), systems in names.items()
+    )
+
+
 _JOB_SETTINGS = (
     Group.REVERSE.option(
         "--axis", type=_DIMENSION, metavar="N|NAME",
@@ -94,8 +106,7 @@ _JOB_SETTINGS = (
     ),
     Group.REVERSE.option(
         "--like", type=click.Choice([*SYSTEMS], case_sensitive=False),
-        help="Use the default axes of this system: --axis 0 --batch-axis 1 (onnx, pytorch), or "
-        "--axis 1 --batch-axis 0 (tensorflow).",
+        help=f"Use the default axes of this system: {_describe_systems()}.",
     ),
     Group.READ.option(
         "--feed", multiple=True, metavar="NAME=FILE",
