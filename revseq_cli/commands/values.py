@@ -9,7 +9,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from revseq_cli.commands import usage
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 
@@ -59,8 +58,10 @@ class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click t
         try:
             return self._parse(value)
         except UsageError as e:
+            from revseq_cli.commands.usage import name_of_parameter  # only errors need it
+
             if param:
-                e.about(usage.name_of_parameter(param, ctx))
+                e.about(name_of_parameter(param, ctx))
             raise
 
 

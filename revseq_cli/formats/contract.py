@@ -20,12 +20,12 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import exists_already
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
 from revseq_cli.files.base import Identity
-from revseq_cli.formats.listings import Contents
 from revseq_cli.formats.refusals import name_taken
 
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.attributes import Meaning
+    from revseq_cli.formats.listings import Contents
     from revseq_cli.text.examples import Text
 
 WriteResult = tuple[Region, "NDArray[Any]"]

@@ -21,7 +21,6 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.formats import pipes, recognition, table
 from revseq_cli.formats.contract import Head, Source, TextTypes
-from revseq_cli.formats.listings import Contents
 from revseq_cli.formats.refusals import refuse_key, try_hint
 from revseq_cli.formats.table import (
     JSON,
@@ -37,6 +36,7 @@ from revseq_cli.formats.table import (
 )
 
 if TYPE_CHECKING:
+    from revseq_cli.formats.listings import Contents
     from revseq_cli.text.examples import Text
 
 # A tensor in an argument: it begins with a bracket, or is a call as NumPy, PyTorch, JAX and

@@ -14,7 +14,6 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, printable
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.formats.contract import Source, TextTypes
-from revseq_cli.formats.listings import parse_example_number
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.refusals import try_hint
@@ -322,6 +321,8 @@ def find_example(reference: Reference) -> ExampleText | None:
     """
     if reference.inline is not None or reference.row is not TEXT:
         return None
+    from revseq_cli.formats.listings import parse_example_number  # most files are not text
+
     number = parse_example_number(reference.key)
     if reference.key and number is None:
         return None

@@ -6,14 +6,17 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from revseq_cli.core.dtypes import Array, DType
 from revseq_cli.core.tensors import Region, Sizes
 from revseq_cli.files.base import Identity
-from revseq_cli.formats.attributes import Meaning
 from revseq_cli.formats.contract import Downloads, ReadTask, Source
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.attributes import Meaning
 
 
 @dataclass(frozen=True)
