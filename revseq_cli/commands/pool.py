@@ -177,20 +177,19 @@ class Pool:
 
         `sharing` is the number of workers that share the memory, or 0 for jobs that have all of it.
         """
-        executor = executors.Workers(workers)
+        tasks = (self._begin(group, sharing) for group in groups)
         try:
-            tasks = (self._begin(group, sharing) for group in groups)
-            for results in executors.run_batches(tasks, executor, ahead=ahead):
-                for job, outcome in results:
-                    self._under_way.remove(job)
-                    if sharing and isinstance(outcome.error, EngineError):
-                        self._alone.append(job)  # its part of the memory was not enough
-                        continue
-                    if outcome.error and job in self._repeated:
-                        self._remove_partial_store(job)
-                    yield outcome
+            with executors.Workers(workers) as executor:
+                for results in executors.run_batches(tasks, executor, ahead=ahead):
+                    for job, outcome in results:
+                        self._under_way.remove(job)
+                        if sharing and isinstance(outcome.error, EngineError):
+                            self._alone.append(job)  # its part of the memory was not enough
+                            continue
+                        if outcome.error and job in self._repeated:
+                            self._remove_partial_store(job)
+                        yield outcome
         finally:
-            executor.close()
             self._remove_temporary_files()
 
     def _begin(self, group: list[int], sharing: int) -> Callable[[], list[tuple[int, Outcome]]]:

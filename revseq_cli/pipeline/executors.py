@@ -1,7 +1,8 @@
 """Executors of tasks in other processes: worker processes of this machine, and dask's workers.
 
-Both have `workers`, submit, result, check, and close. The module takes a while to import, and so it
-is imported only where they start; dask is imported where it is used.
+Both have `workers`, submit, result and require_workers, and their work ends with their context. The
+module takes a while to import, and so it is imported only where they start; dask is imported where
+it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from concurrent.futures import (
     wait,
 )
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
@@ -48,7 +49,7 @@ _Result = TypeVar("_Result")
 # In seconds:
 _LONGEST_END = 5.0  # until the system has ended a killed process
 _LONGEST_FAREWELL = 0.5  # for threads that pass messages on, after a failure
-_LOOK = 1.0  # between two counts of the scheduler's workers
+_COUNTS_APART = 1.0  # between two counts of the scheduler's workers
 _LONGEST_ALONE = 20.0  # without a worker; dask restarts one that died in less
 _LONGEST_CALL = 10.0  # to connect, or for an answer
 _LONGEST_STOP = 10.0  # until workers have ended the blocks that they had begun
@@ -72,7 +73,7 @@ def run_batches(
     """
     numbered = enumerate(batches)
     pending: dict[Future[Any], int] = {}
-    ended: dict[int, Any] = {}
+    ended: dict[int, Any] = {}  # the results of each batch that are not yielded yet
     next_number = 0
     while True:
         room = ahead * max(1, executor.workers) - len(pending) - len(ended)
@@ -89,12 +90,13 @@ def run_batches(
             future = done.pop()
             ended[pending.pop(future)] = executor.result(future)
             del future
-        if not in_order:
-            for number in [*ended]:
+        if in_order:
+            while next_number in ended:
+                yield ended.pop(next_number)
+                next_number += 1
+        else:
+            for number in list(ended):
                 yield ended.pop(number)
-        while next_number in ended:
-            yield ended.pop(next_number)
-            next_number += 1
 
 
 # Messages between processes
@@ -153,7 +155,7 @@ def _choose_start_method() -> str:
 class Workers:
     """A ProcessPoolExecutor whose processes end with this one and leave signals to it.
 
-    They are killed at the end.
+    At the end of its context, they are killed.
     """
 
     def __init__(self, most: int, *, writers: int = 1) -> None:
@@ -171,6 +173,9 @@ class Workers:
         except OSError as e:
             raise _make_start_error(e) from None
 
+    def __enter__(self) -> Self:
+        return self
+
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Give a task to a worker; EngineError if none can be started, DiedError if one has died.
 
@@ -184,7 +189,7 @@ class Workers:
             raise self._make_died_error() from None
         except (RuntimeError, OSError) as e:
             raise _make_start_error(e) from None
-        if len(self._started) < self.workers:  # to look takes a system call for each
+        if len(self._started) < self.workers:  # to list them takes a system call for each
             self._started.update(self._children())
         return future
 
@@ -208,7 +213,7 @@ class Workers:
         if not all(process.is_alive() for process in self._started):
             raise self._make_died_error()
 
-    def close(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill all workers, and wait until they are gone.
 
         The executor's own threads must end, so that the next executor can fork. But after a failure
@@ -365,7 +370,8 @@ class Cluster:
     """The workers of a scheduler: the one of that address, or of dask's own configuration.
 
     Tasks and results are sent as bytes, which dask passes on as they are. If a worker dies, dask
-    gives its batch to another one, which writes the same bytes.
+    gives its batch to another one, which writes the same bytes. At the end of the context, no
+    worker has a batch any more.
     """
 
     def __init__(self, address: str) -> None:
@@ -377,28 +383,37 @@ class Cluster:
             raise EngineError(
                 "the engine dask needs the package dask", "dask.distributed", hint
             ) from None
-        self._address = address or dask.config.get("scheduler-address", None) or ""
+        self._address = address
+        if not address:
+            self._address = dask.config.get("scheduler-address", None) or ""
         self._client = _connect(self._address)
         self._executor = self._client.get_executor(pure=False)
         self._run = os.urandom(8).hex()
         self._under_way = 0
-        self._workers = 0
-        self._looked = -math.inf  # when workers were counted
-        self._seen = time.monotonic()  # when there were any
+        self._workers = 0  # worker threads at the last count
+        self._last_count = -math.inf
+        self._last_worker = time.monotonic()  # when there was one, or the connection began
+
+    def __enter__(self) -> Self:
+        return self
 
     @property
     def workers(self) -> int:
-        """The number of worker threads now; EngineError after `_LONGEST_ALONE` without any."""
+        """The number of worker threads, which is asked for once a second.
+
+        EngineError after `_LONGEST_ALONE` without any.
+        """
         now = time.monotonic()
-        if now - self._looked >= _LOOK:
-            with self._dask_errors():
-                self._workers = sum(_wait_for(self._client.nthreads).values())
-            self._looked = now
-            if self._workers:
-                self._seen = now
-            elif now - self._seen > _LONGEST_ALONE:
-                hint = f"dask worker {self._address}"
-                raise EngineError("the scheduler has no worker", "one or more", hint, self._address)
+        if now - self._last_count < _COUNTS_APART:
+            return self._workers
+        with self._dask_errors():
+            self._workers = sum(_wait_for(self._client.nthreads).values())
+        self._last_count = now
+        if self._workers:
+            self._last_worker = now
+        elif now - self._last_worker > _LONGEST_ALONE:
+            hint = f"dask worker {self._address}"
+            raise EngineError("the scheduler has no worker", "one or more", hint, self._address)
         return self._workers
 
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
@@ -424,11 +439,11 @@ class Cluster:
                 raise OSError(self._client.status)
         _ = self.workers
 
-    def close(self) -> None:
-        """After an error or a signal, wait until no worker has a block any more.
+    def __exit__(self, *_: object) -> None:
+        """After an error or a signal, wait until no worker has a batch any more.
 
-        It could write into a file that is removed. Without a connection, there is nothing to wait
-        for.
+        A worker could still write into a file that is removed. Without a connection, there is
+        nothing to wait for.
         """
         if not self._under_way or self._client.status != "running":
             return

@@ -254,7 +254,7 @@ def test_nobody_there(monkeypatch, site):
         executors.Cluster("tcp://127.0.0.1:9")
     monkeypatch.setattr(executors, "_LONGEST_CALL", PATIENCE)
     monkeypatch.setattr(executors, "_LONGEST_ALONE", 0.5)
-    monkeypatch.setattr(executors, "_LOOK", 0)
+    monkeypatch.setattr(executors, "_COUNTS_APART", 0)
     address = site().address
     made = executors.Cluster(address)
     try:

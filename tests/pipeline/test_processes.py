@@ -1,6 +1,5 @@
 """What travels between processes: arrays of every data type, byte order and memory order, bit for bit."""
 
-import contextlib
 import functools
 import os
 
@@ -30,7 +29,7 @@ def test_arrays_keep_their_bytes():
         arrays += [
             change(np.ndarray((3, 5), dtype, bytearray(data))) for change in LAYOUTS.values()
         ]
-    with contextlib.closing(Workers(1)) as workers:
+    with Workers(1) as workers:
         back = workers.result(workers.submit(functools.partial(same, arrays)))
     for values, again in zip(arrays, back, strict=True):
         assert (again.dtype, again.shape, again.tobytes()) == (
@@ -42,7 +41,7 @@ def test_arrays_keep_their_bytes():
 
 def test_a_task_behind_a_dead_worker_is_told_of_its_death():
     """And not that no worker can be started."""
-    with contextlib.closing(Workers(1)) as workers:
+    with Workers(1) as workers:
         workers.submit(functools.partial(os._exit, 3)).exception(60)
         with pytest.raises(DiedError):
             workers.submit(functools.partial(same, 1))
