@@ -84,14 +84,18 @@ def _as_file_name(path: str) -> str:
 
 
 def find_placeholders(path: str, pattern: str) -> dict[str, str]:
-    """What each placeholder becomes for a file that matches the pattern, which may be empty."""
+    """What each placeholder becomes for a file that matches the pattern, which may be empty.
+
+    For in/s1.npy.gz and in/s*.npy.gz, stem is s1, match is 1, name is s1.npy.gz, suffix is .npy.gz,
+    and parent is in.
+    """
     parent, name = os.path.split(path.rstrip(os.sep))
     compression = find_compression(name)
     compressed = name[-len(compression.suffix) :] if compression else ""
     stem, suffix = os.path.splitext(name.removesuffix(compressed))
     name_pattern = os.path.basename(pattern)
     match = stem
-    # The wildcards match what is between the first part of the pattern and the last one.
+    # What is before the first wildcard, and after the last one, is the same in the name.
     before = re.split(r"[*?\[]", name_pattern)[0]
     after = re.split(r"[*?\]]", name_pattern)[-1]
     has_wildcard = before != name_pattern
@@ -130,7 +134,7 @@ def _hint_for_outputs(
 ) -> str:
     """A hint to use a template like this one, but with an output for each input; "" if none has.
 
-    The placeholders are tried in turn, first in the folder of the template, then in the folder out.
+    The placeholders are tried in turn, each in the folder of the template, then in the folder out.
     A template without a suffix names a folder, and its outputs get the suffixes of the inputs.
     """
     suffix = os.path.splitext(template)[1]
