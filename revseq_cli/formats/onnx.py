@@ -492,15 +492,15 @@ class NodeJob:
             self._tensors |= self._compute_tensors(computed)
         self._axes = node.axes(len(self._tensors[node.values].sizes), model.path)
 
-    def tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
+    def open_tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
         """InputTensor, which are the values of the node, or its lengths."""
         return self._tensors[self.node.values if role == "InputTensor" else self.node.lengths]
 
-    def axis(self) -> int:
+    def find_axis(self) -> int:
         """The axis that is reversed."""
         return self._axes[0]
 
-    def batch_axis(self) -> int:
+    def find_batch_axis(self) -> int:
         """The axis of which each index has a length."""
         return self._axes[1]
 

@@ -1,4 +1,17 @@
-"""The tensors that a request names: opened, with their headers read."""
+"""The tensors that a request names: opened, with their headers read.
+
+A text may state no data type, and a raw buffer has neither that nor a shape. Options have them, or:
+
+                            text                        raw buffer
+    INPUT                   FLOAT32                     FLOAT32, one dimension
+    INPUT, to compare A     that of A, if a float type  FLOAT32, one dimension
+    LENGTHS                 UINT32                      those that fill the buffer
+    A and B, to compare     that of the other           those of the other
+    A, to compare a job     that of INPUT               those of INPUT
+
+The numbers of a text that is written as text keep their digits: they are FLOAT64. So are those of A
+and B if both state no data type.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +25,7 @@ import numpy as np
 from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, printable
-from revseq_cli.core.tensors import DataType, TensorDesc
+from revseq_cli.core.tensors import DataType, Sizes, TensorDesc
 from revseq_cli.formats.contract import Source, TextTypes
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference, open_source
@@ -27,7 +40,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.onnx import NodeJob
     from revseq_cli.text.examples import Example, Text
 
-    CompleteJob: TypeAlias = "NodeJob | ExampleText"
+    CompleteJob: TypeAlias = "NodeJob | ExampleText"  # a tensor with its lengths and axes
 
 
 def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
@@ -36,28 +49,11 @@ def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
     Only headers are read, but of texts all. The lengths are None if the padding gives them.
     """
     reference, lengths_reference = request.references
-    complete: CompleteJob | None = None
-    if reference.is_onnx_model:
-        from revseq_cli.formats.onnx import NodeJob  # few files are models
-
-        complete = node = NodeJob(reference, request.feed, lengths_reference)
-        if not lengths_reference and request.batch_axis is None:
-            request = replace(request, batch_axis=node.batch_axis())
-    elif request.feed:
-        raise UsageError(
-            "--feed is only for ONNX models",
-            hint="to name a node of a model, type INPUT as model.onnx::name",
-            where=reference.name,
-        )
-    else:
-        complete = find_example(reference)
-        if complete and complete.example.problem:
-            raise complete.example.problem.about(complete.text.name)
+    complete = _find_complete_job(request)
     types = _find_types(request, reference)
     if complete:
-        values = complete.tensor(INPUT, types)
-        if request.axis is None:
-            request = replace(request, axis=complete.axis())
+        values = complete.open_tensor(INPUT, types)
+        request = _take_axes(request, complete)
     else:
         values = open_source(reference, types)
     values = _require_type(values, request.dtype)
@@ -70,6 +66,34 @@ def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
         refuse_scaled(lengths)
         lengths = _flatten_row(lengths)
     return values, lengths, request
+
+
+def _find_complete_job(request: Request) -> CompleteJob | None:
+    """The node of a model, or the example of a text, that INPUT names; None for other tensors."""
+    reference, lengths_reference = request.references
+    if reference.is_onnx_model:
+        from revseq_cli.formats.onnx import NodeJob  # few files are models
+
+        return NodeJob(reference, request.feed, lengths_reference)
+    if request.feed:
+        raise UsageError(
+            "--feed is only for ONNX models",
+            hint="to name a node of a model, type INPUT as model.onnx::name",
+            where=reference.name,
+        )
+    example = find_example(reference)
+    if example and example.example.problem:
+        raise example.example.problem.about(example.text.name)
+    return example
+
+
+def _take_axes(request: Request, complete: CompleteJob) -> Request:
+    """The request with the axes of a node or an example, where the user asks for no others."""
+    if request.axis is None:
+        request = replace(request, axis=complete.find_axis())
+    if request.batch_axis is None and request.lengths is None:
+        request = replace(request, batch_axis=complete.find_batch_axis())
+    return request
 
 
 def _refuse_lengths(request: Request, reference: Reference | None, values: Source) -> None:
@@ -107,7 +131,7 @@ def _open_lengths(
                 error.set_hint(hint)
             raise
     if complete:
-        return complete.tensor(LENGTHS, types)
+        return complete.open_tensor(LENGTHS, types)
     raise UsageError(
         "no lengths are given",
         "LENGTHS after INPUT, or --padding",
@@ -165,21 +189,13 @@ def _write_attribute_hint(attribute: str, source: Source) -> str:
 
 def _find_types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
     """The shape of lengths in a raw buffer, and the data type with which they fill the buffer."""
-    axis, batch_axis = request.axes(values)
-    rank = len(values.sizes)
-    axes = [d for d in (axis, batch_axis) if d is not None]
-    if axis is None or not all(0 <= d < rank for d in axes):
+    shapes = _list_shapes(request, values)
+    if not shapes:
         # An error about the axis follows; until then, the buffer is a vector.
         return TextTypes(None, DataType.UINT32, sizes=(-1,))
     types = [DataType.UINT32, DataType.UINT64]
-    shapes = [lengths_sizes(values.sizes, axis)]
     if request.mask:
-        types = [DataType.UINT8, *types]
-        shapes = [values.sizes]
-        if batch_axis is not None:
-            shapes.append(tuple(values.sizes[d] for d in sorted(axes)))
-    elif batch_axis is not None:
-        shapes = [(values.sizes[batch_axis],)]
+        types.insert(0, DataType.UINT8)
     with files.open_file(reference.path) as fd:
         total = fd.identity.size
     for sizes in shapes:
@@ -189,28 +205,35 @@ def _find_types_of_bare(request: Request, reference: Reference, values: Source) 
     return TextTypes(None, types[0], sizes=shapes[0])
 
 
-def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
-    """Open one tensor: the values of the request, which messages call `name` if they are text.
-
-    A raw buffer without a shape and a data type has those of `like`, and a text without a data type
-    has its type. UsageError if the request states another data type than the file.
-    """
-    return _require_type(load_output(request, name, like=like), request.dtype)
+def _list_shapes(request: Request, values: Source) -> list[Sizes]:
+    """The shapes that lengths or a mask may have; none if an axis is missing or out of range."""
+    axis, batch_axis = request.axes(values)
+    rank = len(values.sizes)
+    if axis is None or not 0 <= axis < rank:
+        return []
+    if batch_axis is not None and not 0 <= batch_axis < rank:
+        return []
+    if not request.mask:
+        if batch_axis is not None:
+            return [(values.sizes[batch_axis],)]
+        return [lengths_sizes(values.sizes, axis)]
+    if batch_axis is None:
+        return [values.sizes]
+    in_order = sorted((axis, batch_axis))
+    return [values.sizes, tuple(values.sizes[d] for d in in_order)]
 
 
 def _find_types(request: Request, reference: Reference) -> TextTypes:
-    """The data types of INPUT that the user asked for, or that hold where it states none.
-
-    A raw buffer is FLOAT32 also where the numbers of a text keep their digits.
-    """
+    """The data type and the shape of INPUT where its file states none."""
     default = DataType.FLOAT32 if reference.is_bare else request.text_type
     return TextTypes(request.dtype, default, request.sizes)
 
 
 def load_output(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
-    """Open one tensor as `load_tensor` does, except that it may have another data type.
+    """Open the output of a job: the values of the request, which messages call `name` if text.
 
-    An output of a BFLOAT16 job may be saved as FLOAT32, and --dtype names what bytes are.
+    It may have another data type than the request, which then is only for bytes that state none: an
+    output of a BFLOAT16 job may be saved as FLOAT32. What it does not state, it has from `like`.
     """
     reference = request.reference(request.values, name)
     types = _find_types(request, reference)
@@ -221,12 +244,16 @@ def load_output(request: Request, name: str, *, like: TensorDesc | None = None) 
     return open_source(reference, types)
 
 
-def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
-    """Open two tensors to compare.
+def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
+    """Open one tensor as `load_output` does.
 
-    A raw buffer is read like the other tensor, and so is a text that states no data type. The
-    numbers of two such texts keep their digits.
+    UsageError if the request states another data type than the file.
     """
+    return _require_type(load_output(request, name, like=like), request.dtype)
+
+
+def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
+    """Open two tensors to compare; first the one that says what the other one does not state."""
     a_reference = a.reference(a.values, "A")
     b_reference = b.reference(b.values, "B")
     if b_reference.is_bare or _has_own_type(a_reference):
@@ -245,16 +272,15 @@ def _has_own_type(reference: Reference) -> bool:
 
 
 def read_like(request: Request, a: Request) -> Request:
-    """The request of a job whose output is compared with A.
+    """The request of a job whose output is compared with A, with the data type for an INPUT in text.
 
-    If INPUT is text that states no data type, it has the float type of A. Two such texts keep their
-    digits.
+    That is the one of A, if it is a float type.
     """
     a_reference = a.reference(a.values, "A")
-    own = request.references[0]
-    if own.is_onnx_model or a_reference.is_bare:
+    input_reference, _ = request.references
+    if input_reference.is_onnx_model or a_reference.is_bare:
         return request
-    if not own.row.is_text:
+    if not input_reference.row.is_text:
         return request
     text_type = load_tensor(replace(a, text_type=DataType.FLOAT64), "A").desc.data_type
     if text_type not in (DataType.FLOAT32, DataType.FLOAT64):
@@ -294,7 +320,7 @@ class ExampleText:
     text: Text
     example: Example
 
-    def tensor(self, role: str, types: TextTypes) -> Source:
+    def open_tensor(self, role: str, types: TextTypes) -> Source:
         """The tensor with that name in the operator; FormatError if the example lacks it."""
         from revseq_cli.formats.text import notation_source  # most jobs are not text
 
@@ -307,10 +333,14 @@ class ExampleText:
             raise e.about(self.text.name) from None
         return notation_source(self.text, item, types)
 
-    def axis(self) -> int | None:
+    def find_axis(self) -> int | None:
         """The axis; None without an Axis line, FormatError for one that is not an integer."""
         with about(self.text.name):
             return self.example.axis()
+
+    def find_batch_axis(self) -> int | None:
+        """None: an example has a length for each sequence."""
+        return None
 
 
 def find_example(reference: Reference) -> ExampleText | None:
