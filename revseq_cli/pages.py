@@ -20,7 +20,7 @@ from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import TEXT, by_suffix, find_compression
-from revseq_cli.formats.text import read_bytes, text_of
+from revseq_cli.formats.text_files import decode_text, read_bytes
 from revseq_cli.operator import kernel, spec
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
 from revseq_cli.pipeline.lengths import as_unsigned
@@ -76,7 +76,7 @@ def read_page(page: Reference) -> Text:
     ascii_only = data.replace(b"\0", b"")  # of UTF-16
     if not any(word in ascii_only for word in _OUR_WORDS):
         raise NoExampleError("contains no example of this operator", where=page.path)
-    return text_of(data, page.path, identity)
+    return decode_text(data, page.path, identity)
 
 
 def find_pages(folder: str) -> Iterator[str]:

@@ -29,7 +29,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, UsageError, about, nearest
 from revseq_cli.formats.references import Reference
 from revseq_cli.formats.table import by_suffix
-from revseq_cli.formats.text import LARGEST
+from revseq_cli.formats.text_files import LARGEST
 
 _SEPARATORS = ",;\t"  # of cells: Excel writes semicolons where a comma stands in numbers
 

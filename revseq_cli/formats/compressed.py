@@ -1,7 +1,4 @@
-"""Files that are compressed by gzip, bzip2, xz or zstd.
-
-Python's own modules decompress them, or packages like them.
-"""
+"""Files that are compressed by gzip, bzip2, xz or zstd, as Python's own modules read them."""
 
 from __future__ import annotations
 
@@ -35,15 +32,15 @@ def decompress(
     FormatError for damage, and for a decompression bomb.
     """
     module = _import_module(compression, path)
-    done = 0
+    size = 0
     with files.open_file(path, unchanged) as fd, fd.stream() as file:
         stored = fd.identity.size
         try:
             with module.open(file) as stream:
                 while piece := stream.read(thresholds.PIECE):
                     signals.check()
-                    done += len(piece)
-                    refuse_bomb(done, stored, decompress_hint(compression, path), path)
+                    size += len(piece)
+                    refuse_bomb(size, stored, decompress_hint(compression, path), path)
                     yield piece
         except (RevseqError, MemoryError):
             raise
@@ -81,7 +78,6 @@ def open_compressed(path: str, compression: Compression, asked: DataType | None)
             break
     header = Header.of(head, len(head), path).name_bytes(asked, path)
     refuse_bomb(header.end, identity.size, decompress_hint(compression, path), path)
-    storage = header.storage()
-    storage.details["compression"] = compression.name
+    storage = header.storage(compression=compression.name)
     pieces = functools.partial(decompress, path, compression, identity)
-    return CompressedSource(header.tensor(path, path), identity, storage, pieces)
+    return CompressedSource(header.raw_tensor(path, path), identity, storage, pieces)

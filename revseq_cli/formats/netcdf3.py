@@ -1,16 +1,14 @@
-"""NetCDF-3 files as inputs: classic, with 64-bit offsets, and with 64-bit data.
+"""NetCDF-3 files, which are only read: classic, with 64-bit offsets, and with 64-bit data.
 
-They are never written.
-
-Elements are big-endian, and lie in the file as they are; those of a record variable are in each
-record. Source of the format: the NetCDF Users' Guide, "The NetCDF Classic Format Specification".
+Elements are big-endian and uncompressed. Those of a record variable, whose first dimension can
+grow, are apart: a part of them is in each record. Source of the format: the NetCDF Users' Guide,
+"The NetCDF Classic Format Specification".
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, NamedTuple
 
@@ -37,7 +35,7 @@ from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file
 
-_HEADERS = (1 << 16, 1 << 20, 1 << 26)  # bytes that are read, until they hold the whole header
+_HEADERS = (1 << 16, 1 << 20, 1 << 26)  # how much is read, until it holds the whole header
 # By the number of a type: its dtype, and the value that the library fills variables with.
 _TYPES: dict[int, tuple[str, float | None]] = {
     1: ("i1", None), 2: ("S1", None), 3: (">i2", -32767), 4: (">i4", -2147483647),
@@ -46,82 +44,114 @@ _TYPES: dict[int, tuple[str, float | None]] = {
     10: (">i8", -9223372036854775806), 11: (">u8", 18446744073709551614),
 }  # fmt: skip
 _TEXT = 2
+_LIST_TAGS = (10, 11, 12)  # of dimensions, variables and attributes
 _LABEL = "NetCDF-3"  # what people call such a file
 
 
 class _Variable(NamedTuple):
-    """A variable as the header describes it.
+    """A variable as the header describes it."""
 
-    With `is_record`, its first dimension grows with the records.
-    """
-
-    tensor: RawTensor
-    kind: int
+    kind: int  # the number of its type
+    offset: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
     dimensions: tuple[str, ...]
     attributes: Attributes
-    is_record: bool
+    is_record: bool  # whether its first dimension is that of the records
 
     @property
     def is_text(self) -> bool:
         """Whether it holds characters, and so is no tensor."""
         return self.kind == _TEXT
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """That of its elements."""
+        return np.dtype(_TYPES[self.kind][0])
 
-# What a header says: the variables, and the attributes of the file.
-_Header = tuple[dict[str, _Variable], Attributes]
+    @property
+    def end(self) -> int:
+        """The offset of the first byte after its elements."""
+        if 0 in self.sizes:
+            return self.offset
+        last = self.offset
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            last += (size - 1) * stride
+        return last + self.dtype.itemsize
+
+    def count_record_bytes(self) -> int:
+        """The bytes that a record variable has in each record."""
+        return prod(self.sizes[1:]) * self.dtype.itemsize
+
+    def in_records(self, count: int, step: int) -> _Variable:
+        """A record variable in so many records, of which each begins `step` bytes after another."""
+        sizes = (count, *self.sizes[1:])
+        strides = (step, *self.strides[1:])
+        return self._replace(sizes=sizes, strides=strides)
+
+    def raw_tensor(self, path: str, name: str) -> RawTensor:
+        """Where its elements are in the file."""
+        return RawTensor(path, name, self.offset, self.dtype, self.sizes, strides=self.strides)
+
+
+class _Header(NamedTuple):
+    """What a header says: the variables by their names, and the attributes of the file."""
+
+    variables: dict[str, _Variable]
+    attributes: Attributes
 
 
 class _Parser:
-    """Reads a header from the first bytes of a file; EOFError where the header goes on after them.
+    """Reads a header from the first bytes of a file.
 
-    ValueError, KeyError and IndexError come from damage.
+    EOFError if the header goes on after these bytes, and ValueError, KeyError or IndexError if it
+    is damaged.
     """
 
-    def __init__(self, data: bytes, path: str) -> None:
+    def __init__(self, data: bytes) -> None:
         version = data[3]
         self._stream = io.BytesIO(data[4:])
         self._length = len(data)
-        self._path = path
-        # Bytes of a count, and of an offset in the file.
         self._count_bytes = 8 if version == 5 else 4
         self._offset_bytes = 4 if version == 1 else 8
         self._dimensions: list[tuple[str, int]] = []
 
     def read_header(self) -> _Header:
-        """The variables by their names, and the attributes of the file."""
-        records = self._read_number()
-        self._dimensions = self._read_list(self._read_number)
-        of_file = self._read_attributes()
+        """The whole header."""
+        record_count = self._read_count()
+        self._dimensions = self._read_list(self._read_count)
+        attributes = self._read_attributes()
         variables = dict(self._read_list(self._read_variable))
-        record_bytes = _count_record_bytes(variables)
+        step = _count_step(variables.values())
         for name, variable in variables.items():
-            tensor = _place(variable, f"{self._path}::{name}", records, record_bytes)
-            variables[name] = variable._replace(tensor=tensor)
-        return variables, of_file
+            if variable.is_record:
+                variables[name] = variable.in_records(record_count, step)
+        return _Header(variables, attributes)
 
     def _read_next(self, count: int) -> bytes:
         """So many bytes, after which there is padding up to a multiple of 4."""
-        padded = count + -count % 4
+        padded = _pad(count)
         data = self._stream.read(min(padded, self._length + 4))
         if len(data) < padded:
             raise EOFError
         return data[:count]
 
-    def _read_number(self, size: int = 0) -> int:
-        return int.from_bytes(self._read_next(size or self._count_bytes), "big")
+    def _read_number(self, size: int) -> int:
+        return int.from_bytes(self._read_next(size), "big")
+
+    def _read_count(self) -> int:
+        return self._read_number(self._count_bytes)
 
     def _read_list(self, read: Callable[[], Any]) -> list[tuple[str, Any]]:
-        """Names with what `read` reads after each.
-
-        The list begins with a tag, which is 0 for an empty one.
-        """
+        """Names, each with what `read` reads after it."""
         tag = self._read_number(4)
-        count = self._read_number()
-        if tag not in (0, 10, 11, 12) or (count and not tag):
+        count = self._read_count()
+        is_empty = tag == 0 and count == 0
+        if tag not in _LIST_TAGS and not is_empty:
             raise ValueError
         items = []
         for _ in range(count):
-            name = self._read_next(self._read_number()).decode("utf-8", "replace")
+            name = self._read_next(self._read_count()).decode("utf-8", "replace")
             items.append((name, read()))
         return items
 
@@ -131,54 +161,45 @@ class _Parser:
 
     def _read_attribute(self) -> Any:  # noqa: ANN401 - a value of the neutral form
         dtype = np.dtype(_TYPES[self._read_number(4)][0])
-        data = self._read_next(self._read_number() * dtype.itemsize)
+        data = self._read_next(self._read_count() * dtype.itemsize)
         if dtype.kind == "S":
             return as_neutral(data)
         return as_neutral(np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")))
 
     def _read_variable(self) -> _Variable:
-        """A variable, whose tensor has no strides yet.
-
-        Those of a record variable depend on the others.
-        """
-        count = self._read_number()
-        dimensions = [self._dimensions[self._read_number()] for _ in range(count)]
+        """A variable, as if its elements were in one piece, and with no records."""
+        rank = self._read_count()
+        dimensions = [self._dimensions[self._read_count()] for _ in range(rank)]
         names = tuple(name for name, _ in dimensions)
         sizes = tuple(size for _, size in dimensions)
         attributes = self._read_attributes()
         kind = self._read_number(4)
-        self._read_number()  # its bytes, which are wrong for large ones
+        self._read_count()  # its bytes, which are wrong for large ones
         offset = self._read_number(self._offset_bytes)
-        tensor = RawTensor(self._path, "", offset, np.dtype(_TYPES[kind][0]), sizes)
-        return _Variable(tensor, kind, names, attributes, is_record=sizes[:1] == (0,))
+        itemsize = np.dtype(_TYPES[kind][0]).itemsize
+        strides = tuple(prod(sizes[d + 1 :]) * itemsize for d in range(rank))
+        is_record = sizes[:1] == (0,)
+        return _Variable(kind, offset, sizes, strides, names, attributes, is_record)
 
 
-def _count_record_bytes(variables: dict[str, _Variable]) -> int:
-    """The bytes from one record to the next: the record variables one after another, each padded.
+def _pad(count: int) -> int:
+    """So many bytes with the padding after them, up to a multiple of 4."""
+    return count + -count % 4
+
+
+def _count_step(variables: Iterable[_Variable]) -> int:
+    """The bytes from one record to the next: those of the record variables, each padded.
 
     A single record variable has no padding between its records.
     """
-    steps = []
-    for variable in variables.values():
-        if variable.is_record:
-            tensor = variable.tensor
-            steps.append(prod(tensor.sizes[1:]) * tensor.dtype.itemsize)
-    if len(steps) == 1:
-        return steps[0]
-    return sum(step + -step % 4 for step in steps)
+    parts = [variable.count_record_bytes() for variable in variables if variable.is_record]
+    if len(parts) == 1:
+        return parts[0]
+    return sum(map(_pad, parts))
 
 
-def _place(variable: _Variable, name: str, records: int, record_bytes: int) -> RawTensor:
-    """The tensor of a variable, with its name for messages and its strides."""
-    sizes, itemsize = variable.tensor.sizes, variable.tensor.dtype.itemsize
-    strides = tuple(prod(sizes[d + 1 :]) * itemsize for d in range(len(sizes)))
-    if variable.is_record:
-        sizes = (records, *sizes[1:])
-        strides = (record_bytes, *strides[1:])
-    return replace(variable.tensor, name=name, sizes=sizes, strides=strides)
-
-
-def _read(path: str) -> tuple[_Header, base.Identity]:
+def _read_header(path: str) -> tuple[_Header, base.Identity]:
+    """The header of a file, and the state of the file."""
     with files.open_file(path) as fd:
         identity = fd.identity
         for length in _HEADERS:
@@ -186,7 +207,7 @@ def _read(path: str) -> tuple[_Header, base.Identity]:
             if data[:3] != b"CDF" or len(data) < 4:
                 raise FormatError("not a NetCDF-3 file", "CDF as its first bytes", where=path)
             try:
-                return _Parser(data, path).read_header(), identity
+                return _Parser(data).read_header(), identity
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):
@@ -198,32 +219,33 @@ class NetCDF3Source(RawSource):
     """A variable of a NetCDF-3 file."""
 
     def __init__(self, path: str, key: str | None) -> None:
-        (variables, self._of_file), identity = _read(path)
-        tensors = [name for name, variable in variables.items() if not variable.is_text]
-        key = choose_tensor(variables if key is not None else tensors, key, path)
-        own = variables[key]
-        self._variables = variables
+        header, identity = _read_header(path)
+        names = list(header.variables)
+        if key is None:
+            names = [name for name in names if not header.variables[name].is_text]
+        key = choose_tensor(names, key, path)
+        own = header.variables[key]
+        name = f"{path}::{key}"
         if own.is_text:
-            raise FormatError("its data type is text", "numbers", where=own.tensor.name)
-        require_sizes(own.tensor.sizes, own.tensor.name)
-        super().__init__(own.tensor, identity, Storage("nc3", {"variable": key}, _LABEL), key)
+            raise FormatError("its data type is text", "numbers", where=name)
+        require_sizes(own.sizes, name)
+        storage = Storage("nc3", {"variable": key}, _LABEL)
+        super().__init__(own.raw_tensor(path, name), identity, storage, key)
         self.dimensions = own.dimensions
-        last = sum(
-            (size - 1) * step
-            for size, step in zip(self.sizes, self.tensor.strides or (), strict=True)
-        )
-        end = self.tensor.offset + last + self.dtype.itemsize
-        if prod(self.sizes) and end > identity.size:
-            raise damaged_file(f"truncated: has {identity.size:,} of {end:,} bytes", self.name)
+        self._header = header
+        self._own = own
+        if 0 not in own.sizes and own.end > identity.size:
+            found = f"truncated: has {identity.size:,} of {own.end:,} bytes"
+            raise damaged_file(found, name)
 
     def meaning(self) -> Meaning:
         coordinates = find_coordinates(self.dimensions, self._find_coordinate)
-        own = self._variables[self.key]
+        own = self._own
         return Meaning(
             own.dimensions,
             own.attributes,
             coordinates.variables,
-            groups=(self._of_file,),
+            groups=(self._header.attributes,),
             unlimited=own.dimensions[:1] if own.is_record else (),
             left=coordinates.left,
             uncopied=coordinates.uncopied,
@@ -231,7 +253,7 @@ class NetCDF3Source(RawSource):
         )
 
     def _find_coordinate(self, d: int, name: str) -> Variable | None:
-        variable = self._variables.get(name)
+        variable = self._header.variables.get(name)
         if variable is None or name == self.key:
             return None
         if not self._is_coordinate(variable, d):
@@ -240,22 +262,22 @@ class NetCDF3Source(RawSource):
 
     def _is_coordinate(self, variable: _Variable, d: int) -> bool:
         """Whether a variable has one small value, or one text, for each index of that dimension."""
-        tensor = variable.tensor
         rank = 2 if variable.is_text else 1
-        if len(tensor.sizes) != rank or variable.dimensions[0] != self.dimensions[d]:
+        if len(variable.sizes) != rank or variable.dimensions[0] != self.dimensions[d]:
             return False
-        is_whole = tensor.sizes[0] == self.sizes[d]
-        return is_whole and is_small(tensor.sizes, tensor.dtype.itemsize)
+        is_whole = variable.sizes[0] == self.sizes[d]
+        return is_whole and is_small(variable.sizes, variable.dtype.itemsize)
 
     def _read_coordinate(self, name: str, variable: _Variable) -> Variable:
-        region = tuple(slice(0, size) for size in variable.tensor.sizes)
-        values = RawReadTask(variable.tensor, self.unchanged, region).read()
+        tensor = variable.raw_tensor(self.path, f"{self.path}::{name}")
+        region = tuple(slice(0, size) for size in variable.sizes)
+        values = RawReadTask(tensor, self.unchanged, region).read()
         attributes = dict(variable.attributes)
-        if not variable.is_text:
-            native = values.dtype.newbyteorder("=")
-            return Variable(name, attributes, values.astype(native))
-        attributes.pop(ENCODING, None)
-        return Variable(name, attributes, join_characters(values))
+        if variable.is_text:
+            attributes.pop(ENCODING, None)
+            return Variable(name, attributes, join_characters(values))
+        native = values.dtype.newbyteorder("=")
+        return Variable(name, attributes, values.astype(native))
 
 
 def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001
@@ -267,21 +289,20 @@ def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: 
     """What the file holds; None where the location names a variable."""
     if location.key is not None:
         return None
-    (variables, attributes), _ = _read(location.path)
+    header, _ = _read_header(location.path)
     items = []
-    for name, variable in variables.items():
-        tensor = variable.tensor
+    for name, variable in header.variables.items():
         item = Item(
             name,
-            sizes=tensor.sizes,
+            sizes=variable.sizes,
             dimensions=variable.dimensions,
             attributes=len(variable.attributes),
         )
         if variable.is_text:
             item = item._replace(what="text")
         else:
-            item = item._replace(desc=TensorDesc(data_type_of(tensor.dtype), tensor.sizes))
+            item = item._replace(desc=TensorDesc(data_type_of(variable.dtype), variable.sizes))
         items.append(item)
     sole_key = find_sole_key([item for item in items if item.desc])
-    count = len(attributes)
+    count = len(header.attributes)
     return Contents(location.path, "nc3", tuple(items), sole_key, attributes=count, label=_LABEL)

@@ -1,8 +1,7 @@
 """NumPy's .npy format.
 
-Versions 1 to 3 are read and version 1 is written, in either byte order, in C and Fortran order.
-
-The length of a header is checked here, since NumPy reads as many bytes as a header declares before
+Versions 1 to 3 are read and version 1 is written, in either byte order, in C and Fortran order. The
+length of a header is checked here, since NumPy reads as many bytes as a header declares before
 it looks at the length, and ignores trailing bytes. Source of the format: the docstring of
 numpy.lib.format.
 """
@@ -23,11 +22,11 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from revseq_cli import files
-from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import (
     data_type_of,
     dtype_of,
     is_big_endian,
+    is_minifloat,
     is_nameless,
     name_bytes,
     require_sizes,
@@ -63,9 +62,9 @@ _DAMAGE = (
     MemoryError,
     tokenize.TokenError,
 )
-# NumPy writes f1 for FLOAT8_E5M2 of ml_dtypes, and cannot read it; it writes other such types as
-# nameless bytes.
-_DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])([<>|=])(f1|V\d+)(?=['"])""")
+# The data type in a header that NumPy alone does not understand. NumPy writes f1 for FLOAT8_E5M2 of
+# ml_dtypes, and cannot read it; it writes other such types as nameless bytes.
+_DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])(?P<order>[<>|=])(?P<type>f1|V\d+)(?=['"])""")
 
 
 def open_source(location: Location, types: TextTypes) -> Source:
@@ -98,106 +97,67 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe, in its own memory order."""
     values = source.read()
     stream.write(header_bytes(values.dtype, values.shape, source.order))
-    stream.write(
-        np.ascontiguousarray(values.T if source.order == "F" else values)
-        .reshape(-1)
-        .view(np.uint8)
-        .data
-    )
-
-
-@functools.lru_cache(maxsize=16)  # files of a batch have the same one, and each takes 0.1 ms
-def _parse_dictionary(raw: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, Fortran order and dtype of a header."""
-    # Version 3 is in UTF-8, which only the names of fields need. Version 1 has fewer bytes for the
-    # length.
-    stream = io.BytesIO(len(raw).to_bytes(4, "little") + raw)
-    with warnings.catch_warnings():
-        # Python's parser warns of some damage, and NumPy of Python 2's headers.
-        warnings.simplefilter("ignore")
-        return npy_format.read_array_header_2_0(stream)
+    if source.order == "F":
+        values = values.T
+    stream.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
 
 
 class Header(NamedTuple):
-    """A parsed header; `offset` is that of the elements, in bytes from its first byte.
-
-    `big` says that nameless bytes are big-endian, which their dtype cannot.
-    """
+    """A parsed header."""
 
     version: int
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     order: Literal["C", "F"]
-    offset: int
-    big: bool
+    offset: int  # of the elements, from the first byte of the header
+    big: bool  # whether nameless bytes are big-endian, which their dtype cannot say
 
     @classmethod
     def of(cls, head: bytes, total: int, name: str) -> Header:
-        """Parse the first bytes of a file of `total` bytes.
+        """Parse the first bytes of a file; FormatError if it has no tensor of numbers.
 
-        FormatError if it holds no numeric tensor.
-
-        `total` is only held against the header's length; `require_whole` compares it with the
-        elements.
+        The `total` bytes of the file are compared only with the length of the header here, and in
+        `require_whole` with the elements.
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = looks_like(head)
             raise FormatError(f"is named .npy, but looks like {seems}", hint=hint, where=name)
-        version = head[6] if total > 12 else 1
+        version = 1
+        if total > 12:  # a shorter file is truncated in any version
+            version = head[6]
         if version not in _LENGTH_BYTES:
             raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=name)
         start = 8 + _LENGTH_BYTES[version]
         length = int.from_bytes(head[8:start], "little")
+        offset = start + length
         if length > _LONGEST_HEADER:
-            raise FormatError(
-                f"has a header of {length} bytes", f"at most {_LONGEST_HEADER}", where=name
-            )
-        if start + length > total or total < 12:
+            found = f"has a header of {length} bytes"
+            raise FormatError(found, f"at most {_LONGEST_HEADER}", where=name)
+        if total < 12 or total < offset:
             raise damaged_file(f"truncated: has {total} bytes, but its header has {length}", name)
-        raw = head[start : start + length]
+        raw = head[start:offset]
         if raw.endswith(b"\r"):  # the last newline of the header is then the first element
             found = "was transferred in text mode: LF became CR LF"
             raise FormatError(found, hint="transfer it again in binary mode", where=name)
-        descr = _DESCR.search(raw)
-        is_e5m2 = bool(descr and descr[3] == b"f1")
-        if is_e5m2:
-            raw = _DESCR.sub(rb"\1\2V1", raw)
-        try:
-            sizes, is_fortran, dtype = _parse_dictionary(raw)
-        except _DAMAGE as e:
-            found = f"has a damaged header: {str(e).partition('(max_header_size')[0][:200]}"
-            raise FormatError(
-                found, "a dictionary of descr, fortran_order and shape", where=name
-            ) from None
-        if is_e5m2:
-            dtype = dtype_of(DataType.FLOAT8_E5M2)
-        try:
-            if not is_nameless(dtype):
-                data_type_of(dtype)
-        except FormatError as e:
-            if dtype.hasobject:
-                e.hint = "a pickle is never loaded: save numbers"
-            raise e.about(name) from None
+        sizes, is_fortran, dtype = _parse_fields(raw, name)
         require_sizes(sizes, name)
-        return cls(
-            version,
-            dtype,
-            sizes,
-            "F" if is_fortran else "C",
-            start + length,
-            bool(descr and descr[2] == b">"),
-        )
+        descr = _DESCR.search(raw)
+        big = descr is not None and descr["order"] == b">"
+        return cls(version, dtype, sizes, "F" if is_fortran else "C", offset, big)
 
     def name_bytes(self, asked: DataType | None, name: str) -> Header:
-        """The header, with `asked` as the data type of nameless bytes; FormatError for others."""
+        """The header with `asked` as the data type of nameless bytes.
+
+        FormatError if they cannot have that data type, or if none is asked for.
+        """
         return self._replace(dtype=name_bytes(self.dtype, asked, name, big=self.big))
 
-    def tensor(self, path: str, name: str, start: int = 0) -> RawTensor:
+    def raw_tensor(self, path: str, name: str, start: int = 0) -> RawTensor:
         """Where the elements are in a file that has this header at the offset `start`."""
         return RawTensor(path, name, start + self.offset, self.dtype, self.sizes, self.order)
 
     def storage(self, format_name: str = "npy", **details: str) -> Storage:
-        """The properties that `show` prints, after those of the file's own format."""
+        """How the tensor is stored; `details` are those of the file that contains the .npy file."""
         details |= {"version": str(self.version), "order": self.order}
         if self.dtype.itemsize > 1:
             details["byte order"] = "big-endian" if is_big_endian(self.dtype) else "little-endian"
@@ -216,10 +176,52 @@ class Header(NamedTuple):
         if total < self.end:
             raise damaged_file(f"truncated: has {total:,} of {self.end:,} bytes", name)
         rest = total - self.end
-        is_padding = rest < 4 and (total - self.offset) % 4 == 0 and self.dtype.itemsize < 4
-        if rest and not is_padding:
+        is_padded = self.dtype.itemsize < 4 and (total - self.offset) % 4 == 0
+        most = 3 if is_padded else 0
+        if rest > most:
             found = f"has {rest} bytes after its last element: were two files joined?"
             raise FormatError(found, where=name)
+
+
+_Fields = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, Fortran order and dtype
+
+
+def _parse_fields(raw: bytes, name: str) -> _Fields:
+    """The fields of a header; FormatError for damage, and for what is not numbers."""
+    descr = _DESCR.search(raw)
+    is_e5m2 = descr is not None and descr["type"] == b"f1"
+    if is_e5m2:
+        raw = _DESCR.sub(rb"\1\2V1", raw)
+    try:
+        sizes, is_fortran, dtype = _parse_dictionary(raw)
+    except _DAMAGE as e:
+        reason = str(e).partition("(max_header_size")[0][:200]
+        expected = "a dictionary of descr, fortran_order and shape"
+        raise FormatError(f"has a damaged header: {reason}", expected, where=name) from None
+    if is_e5m2:
+        dtype = dtype_of(DataType.FLOAT8_E5M2)
+    try:
+        if not is_nameless(dtype):
+            data_type_of(dtype)
+    except FormatError as e:
+        if dtype.hasobject:
+            e.set_hint("a pickle is never loaded: save numbers")
+        raise e.about(name) from None
+    return sizes, is_fortran, dtype
+
+
+@functools.lru_cache(maxsize=16)  # files of a batch have the same one, and each takes 0.1 ms
+def _parse_dictionary(raw: bytes) -> _Fields:
+    """The fields of a header, as NumPy parses them.
+
+    They are read as version 2, which has room for any length. Version 3 differs only in the names
+    of fields, which no tensor of numbers has.
+    """
+    stream = io.BytesIO(len(raw).to_bytes(4, "little") + raw)
+    with warnings.catch_warnings():
+        # Python's parser warns of some damage, and NumPy of Python 2's headers.
+        warnings.simplefilter("ignore")
+        return npy_format.read_array_header_2_0(stream)
 
 
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
@@ -237,21 +239,18 @@ def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> Ra
     size = head.identity.size
     header = Header.of(head.data, size, name).name_bytes(asked, name)
     header.require_whole(size, name)
-    return RawSource(header.tensor(path, name), head.identity, header.storage())
+    return RawSource(header.raw_tensor(path, name), head.identity, header.storage())
 
 
 def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
-    """A header of version 1.
-
-    For data types that NumPy lacks it says nameless bytes, as NumPy does.
-    """
+    """A header of version 1, in which data types that NumPy lacks are nameless bytes."""
     descr: object = npy_format.dtype_to_descr(dtype)
-    if dtypes.is_minifloat(dtype):
-        descr = f"{'>' if is_big_endian(dtype) else '<'}V{dtype.itemsize}"
+    if is_minifloat(dtype):
+        mark = ">" if is_big_endian(dtype) else "<"
+        descr = f"{mark}V{dtype.itemsize}"
+    fields = {"descr": descr, "fortran_order": order == "F", "shape": sizes}
     stream = io.BytesIO()
-    npy_format.write_array_header_1_0(
-        stream, {"descr": descr, "fortran_order": order == "F", "shape": sizes}
-    )
+    npy_format.write_array_header_1_0(stream, fields)
     return stream.getvalue()
 
 

@@ -279,10 +279,10 @@ def open_member(
     header = member.header.name_bytes(asked, where)
     storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
     if info.compress_type == ZIP_STORED:
-        tensor = header.tensor(path, where, member.offset)
+        tensor = header.raw_tensor(path, where, member.offset)
         return _StoredSource(tensor, identity, storage, key, member)
     decompress = functools.partial(member.decompress, path, identity)
-    return CompressedSource(header.tensor(path, where), identity, storage, decompress, key)
+    return CompressedSource(header.raw_tensor(path, where), identity, storage, decompress, key)
 
 
 def _has_numbers(

@@ -1,14 +1,10 @@
-"""Pipes, which can be read only once.
-
-Standard input, named pipes, and what a shell makes of <(...).
-"""
+"""Pipes, which can be read only once: standard input, named pipes, and <(...) of a shell."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
-import stat
 import sys
 from collections.abc import Sequence
 from math import prod
@@ -26,8 +22,6 @@ from revseq_cli.formats.contract import Source
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.npy import HEAD_BYTES, Header
 from revseq_cli.formats.table import Format
-
-_MOST_HEADER_BYTES = 1 << 40  # of safetensors; its own limit is 100 MB
 
 if TYPE_CHECKING:
     import io
@@ -50,16 +44,6 @@ class PipedNpy(NamedTuple):
         return MemorySource(self.name, values, header.storage())
 
 
-def is_pipe(path: str) -> bool:
-    """Whether the path is that of a pipe, or - for standard input."""
-    if path == "-":
-        return True
-    try:
-        return stat.S_ISFIFO(os.stat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
 def name_pipe(path: str) -> str:
     """What messages call the pipe."""
     return "standard input" if path == "-" else path
@@ -67,14 +51,15 @@ def name_pipe(path: str) -> str:
 
 def refuse_shared(references: Sequence[tuple[str, Reference]]) -> None:
     """UsageError if two of the tensors are one pipe."""
-    pipes: dict[tuple[int, int], tuple[str, Reference]] = {}
+    owners: dict[tuple[int, int], tuple[str, Reference]] = {}  # of pipes, by device and inode
     for name, reference in references:
         if not reference.is_piped:
             continue
         status = os.fstat(0) if reference.path == "-" else os.stat(reference.path)
-        first, pipe = pipes.setdefault((status.st_dev, status.st_ino), (name, reference))
-        if first != name:
-            found = f"only one of {first} and {name} can be {pipe.name}"
+        pipe = (status.st_dev, status.st_ino)
+        owner, owned = owners.setdefault(pipe, (name, reference))
+        if owner != name:
+            found = f"only one of {owner} and {name} can be {owned.name}"
             raise UsageError(found, hint="save the other to a file")
 
 
@@ -86,10 +71,7 @@ def needs_file(row: Format, name: str) -> FormatError:
 
 @functools.cache
 def read_pipe(path: str) -> bytes | PipedNpy:
-    """All that comes through a pipe, which can be read only once.
-
-    It is a tensor in .npy, or text.
-    """
+    """All that comes through a pipe: a tensor in .npy, or the bytes of a text."""
     name = name_pipe(path)
     with contextlib.ExitStack() as stack:
         stack.enter_context(base.trying_to("read", name))
@@ -104,26 +86,15 @@ def read_pipe(path: str) -> bytes | PipedNpy:
             return read_npy(name, stream, head)
         if kind and kind.format in (table.HDF5, table.NPZ):
             raise needs_file(kind.format, name)
-        if _begins_safetensors(head):
+        if table.is_safetensors(head):
             raise needs_file(table.SAFETENSORS, name)
-        from revseq_cli.formats.text import join  # few pipes have text
+        from revseq_cli.formats.text_files import join_pieces  # few pipes have text
 
-        return head + join(iter(lambda: stream.read(thresholds.PIECE), b""), name)
-
-
-def _begins_safetensors(head: bytes) -> bool:
-    """Whether it is the size of a header of safetensors and its first brace.
-
-    Text has no size so small.
-    """
-    return head[8:9] == b"{" and int.from_bytes(head[:8], "little") < _MOST_HEADER_BYTES
+        return head + join_pieces(iter(lambda: stream.read(thresholds.PIECE), b""), name)
 
 
 def read_npy(name: str, stream: BinaryIO, head: bytes = b"") -> PipedNpy:
-    """Read a .npy file, of which `head` has been read.
-
-    Its elements are read into place, not copied.
-    """
+    """Read a .npy file, of which `head` has been read."""
     head += stream.read(HEAD_BYTES - len(head))
     header = Header.of(head, len(head), name)
     size = header.end - header.offset
@@ -132,14 +103,15 @@ def read_npy(name: str, stream: BinaryIO, head: bytes = b"") -> PipedNpy:
     except (MemoryError, ValueError):
         found = f"has {size:,} bytes, which do not fit into memory, where a pipe is held"
         raise FormatError(found, hint="save it to a file first", where=name) from None
-    room = elements.data
-    done = min(len(head) - header.offset, len(room))
-    room[:done] = head[header.offset : header.offset + done]
-    while done < len(room):
-        count = stream.readinto(room[done:])  # type: ignore[attr-defined]
+    buffer = elements.data
+    done = min(len(head) - header.offset, size)
+    buffer[:done] = head[header.offset : header.offset + done]
+    while done < size:
+        count = stream.readinto(buffer[done:])  # type: ignore[attr-defined]
         if not count:
             break
         done += count
-    bytes_after = len(head[header.end :] + stream.read(4))
-    header.require_whole(header.offset + done + bytes_after, name)
+    # If there are bytes after the elements, some of them are in the head.
+    rest = head[header.end :] + stream.read(4)
+    header.require_whole(header.offset + done + len(rest), name)
     return PipedNpy(name, header, elements)

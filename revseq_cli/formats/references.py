@@ -262,7 +262,10 @@ class Reference:
     @functools.cached_property
     def text(self) -> Text:
         """The whole text, read on the first call; FormatError if it is not text."""
-        from revseq_cli.formats.text import read_text, text_of  # most tensors are not in text
+        from revseq_cli.formats.text_files import (  # most tensors are not in text
+            decode_text,
+            read_text,
+        )
         from revseq_cli.text.examples import Text
 
         if self.inline is not None:
@@ -272,7 +275,7 @@ class Reference:
         data = pipes.read_pipe(self.path)
         if not isinstance(data, bytes):
             raise FormatError("is not text: it looks like a .npy file", where=self.name)
-        return text_of(data, self.name)
+        return decode_text(data, self.name)
 
 
 def _split_name(text: str) -> tuple[str, str | None]:

@@ -128,7 +128,7 @@ def test_a_bomb(revseq, folder):
         "decompresses to 5,368,709,248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2"
     )
     (folder / "b.txt.bz2").write_bytes(bz2.compress(b"[1,") + bz2.compress(b" " * (1 << 22)) * 5)
-    code = "import revseq_cli.formats.text as files; files.LARGEST = 1 << 23"
+    code = "import revseq_cli.formats.text_files as files; files.LARGEST = 1 << 23"
     revseq("show", "b.txt.bz2", code=code).refused("a text of more than 8388608 bytes")
     code = "import revseq_cli.formats.refusals as refusals; refusals._BOMB_BYTES = 1 << 23"
     revseq("run", "c.npy.bz2", "[3]", "--axis", 0, "-o", "y.npy", code=code).refused(

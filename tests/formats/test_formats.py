@@ -322,7 +322,7 @@ def test_every_byte_of_large_writes_is_in_its_place(tmp_path, monkeypatch, colum
 @pytest.mark.parametrize("suffix", ["json", "txt", "csv"])
 def test_no_text_is_written_that_is_too_large_to_be_read(revseq, tmp_path, suffix):
     np.save(tmp_path / "x.npy", np.arange(100, dtype=np.float64).reshape(10, 10))
-    code = "import revseq_cli.formats.text as files; files.LARGEST = 100"
+    code = "import revseq_cli.formats.text_files as files; files.LARGEST = 100"
     done = revseq("convert", "x.npy", f"y.{suffix}", code=code)
     done.refused(
         f"y.{suffix}: a text of ", "at most 100 bytes", "keep large tensors in .npy or .h5"

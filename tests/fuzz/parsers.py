@@ -46,7 +46,7 @@ def notation(data):
     """A tensor in the bracket notation, in each type; what is read is read again from its own print."""
     from revseq_cli.formats import text
 
-    _text(data, text.open_notation, text._write_notation)
+    _text(data, text.TEXT.find_tensor, text.TEXT.format_tensor)
 
 
 @reader
@@ -54,18 +54,18 @@ def json(data):
     """A tensor in JSON."""
     from revseq_cli.formats import text
 
-    _text(data, text.open_json, text._write_json)
+    _text(data, text.JSON.find_tensor, text.JSON.format_tensor)
 
 
 @reader
 def pages(data):
     """A page with examples."""
-    from revseq_cli.formats.text import text_of
+    from revseq_cli.formats.text_files import decode_text
     from revseq_cli.operator.spec import FeatureLevel
     from revseq_cli.pages import verify
     from revseq_cli.text.examples import Text
 
-    verify(Text("fuzz", text_of(data, "fuzz").text), FeatureLevel.parse("5_0"))
+    verify(Text("fuzz", decode_text(data, "fuzz").text), FeatureLevel.parse("5_0"))
 
 
 @reader
@@ -138,12 +138,12 @@ def _file(source, files, name):
 def _text(data, read, write):
     from revseq_cli.core.tensors import DataType
     from revseq_cli.formats.contract import TextTypes
-    from revseq_cli.formats.text import text_of
+    from revseq_cli.formats.text_files import decode_text
     from revseq_cli.text.examples import Text
 
     types = list(DataType)[:11]
     default = types[data[0] % len(types)] if data else types[0]
-    value = Text("fuzz", text_of(data[1:], "fuzz").text)
+    value = Text("fuzz", decode_text(data[1:], "fuzz").text)
     source = read(value, None, TextTypes(None, default))
     values = source.read()
     printed = write(values)

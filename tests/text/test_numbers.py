@@ -14,7 +14,7 @@ from revseq_cli.core.dtypes import dtype_of
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.formats.contract import TextTypes
-from revseq_cli.formats.text import open_json, open_notation
+from revseq_cli.formats.text import JSON, TEXT
 from revseq_cli.text import numbers
 from revseq_cli.text.examples import Text
 
@@ -233,7 +233,8 @@ def read(form, name, tokens):
     text, types = Text("the text", written), TextTypes(DataType[name], DataType.FLOAT32)
     try:
         return (
-            (open_json if form.endswith(("JSON", "Sizes")) else open_notation)(text, None, types)
+            (JSON if form.endswith(("JSON", "Sizes")) else TEXT)
+            .find_tensor(text, None, types)
             .read()
             .ravel()
         )
