@@ -19,12 +19,12 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, Constraint, FeatureLevel
 from revseq_cli.report import terminal
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.onnx import Model, Node
+    from revseq_cli.formats.onnx.models import Model, Node
     from revseq_cli.operator.directml import Departure
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.request import Request
-    from revseq_cli.porting.nodes import Verdict
+    from revseq_cli.porting.nodes import NodeVerdict
     from revseq_cli.report.objects import CheckRecord, NodeRecord
 
 _INDENT = " " * len("FAIL  ")
@@ -65,11 +65,11 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     )
     has_inputs = job_options["feed"] or job_options["lengths"]
     if reference.is_onnx_model and not has_inputs:
-        from revseq_cli.formats.onnx import Model
+        from revseq_cli.formats.onnx.models import Model
 
         model = Model(reference.path)
         key = reference.key
-        nodes = [*model.nodes.values()] if key is None else [model.node(key)]
+        nodes = [*model.nodes.values()] if key is None else [model.choose_node(key)]
         return _check_nodes(model, nodes, level, job_options["lengths_dtype"], console)
     return _check_job(
         options.make_request(forces_format=True, level=level, **job_options), every, console
@@ -199,14 +199,14 @@ def _check_nodes(
     return status
 
 
-def _say_node(model: Model, node: Node, verdict: Verdict) -> str:
+def _say_node(model: Model, node: Node, verdict: NodeVerdict) -> str:
     word = "pass" if verdict.is_valid else "FAIL"
     name = f"{model.path}::{node.key}"
     line = printable(f"{word}  {name}: {model.describe_node(node)}: {verdict.text}")
     return terminal.fit(line, terminal.width_of(sys.stdout), indent=_INDENT)
 
 
-def _make_row(model: Model, node: Node, verdict: Verdict) -> NodeRecord:
+def _make_row(model: Model, node: Node, verdict: NodeVerdict) -> NodeRecord:
     """What --json has of a node."""
     from revseq_cli.report.objects import NodeRecord
 

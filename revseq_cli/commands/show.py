@@ -242,12 +242,13 @@ def _open_tensor(reference: Reference, name: str, types: TextTypes, *, stats: bo
 def _list_nodes(reference: Reference) -> Contents:
     """The ReverseSequence nodes of a model, or the one that is named."""
     from revseq_cli.formats.listings import Contents, Item
-    from revseq_cli.formats.onnx import OPERATOR, Model  # few files are models
+    from revseq_cli.formats.onnx.graphs import OPERATOR  # few files are models
+    from revseq_cli.formats.onnx.models import Model
 
     model = Model(reference.path)
     nodes = list(model.nodes.values())
     if reference.key is not None:
-        nodes = [model.node(reference.key)]
+        nodes = [model.choose_node(reference.key)]
     items = tuple(Item(node.key, what=f"{OPERATOR}, {model.describe_node(node)}") for node in nodes)
     return Contents(reference.path, "onnx", items)
 

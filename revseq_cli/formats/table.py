@@ -58,7 +58,7 @@ SAFETENSORS = Format(
 # A store of Zarr is a folder.
 ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.format", has_names=True, keeps_others=True)
 # A file holds one tensor, which may have a name.
-ONNX = Format("onnx", (".pb",), "onnx", has_names=True, can_print=True)
+ONNX = Format("onnx", (".pb",), "onnx.tensors", has_names=True, can_print=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, can_print=True)
 TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, can_print=True, read_only=_PAGES)
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, can_print=True)

@@ -37,7 +37,7 @@ from revseq_cli.pipeline.request import Request
 from revseq_cli.pipeline.views import as_bytes
 
 if TYPE_CHECKING:
-    from revseq_cli.formats.onnx import NodeJob
+    from revseq_cli.formats.onnx.jobs import NodeJob
     from revseq_cli.text.examples import Example, Text
 
     CompleteJob: TypeAlias = "NodeJob | ExampleText"  # a tensor with its lengths and axes
@@ -72,7 +72,7 @@ def _find_complete_job(request: Request) -> CompleteJob | None:
     """The node of a model, or the example of a text, that INPUT names; None for other tensors."""
     reference, lengths_reference = request.references
     if reference.is_onnx_model:
-        from revseq_cli.formats.onnx import NodeJob  # few files are models
+        from revseq_cli.formats.onnx.jobs import NodeJob  # few files are models
 
         return NodeJob(reference, request.feed, lengths_reference)
     if request.feed:

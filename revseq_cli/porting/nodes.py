@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
-from revseq_cli.formats.onnx import Model, Node
+from revseq_cli.formats.onnx.models import Model, Node
+from revseq_cli.formats.onnx.parts import find_needed
 from revseq_cli.operator import spec
 from revseq_cli.operator.spec import FeatureLevel
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True)
+class NodeVerdict:
     """Whether a level accepts a node, the lowest level that does, and a reason in words."""
 
     is_valid: bool
@@ -22,50 +24,52 @@ class Verdict(NamedTuple):
 
 def judge_node(
     model: Model, node: Node, level: FeatureLevel, lengths_dtype: DataType | None
-) -> Verdict:
+) -> NodeVerdict:
     """The verdict on a node; FormatError if it needs a sparse initializer, as when it is run.
 
     Where the model does not state them, the data type and the shape are assumed to fit: FLOAT32,
     dimensions that have the axes, sizes of 1. Lengths are INT64 in ONNX.
     """
-    needed, _ = model.find_needed([node.values, node.lengths], ())
-    model.refuse_sparse(needed)
+    model.refuse_sparse(find_needed(model, [node.values, node.lengths], ()))
     known = model.stated[node.values]
-    open_sizes = known.sizes
-    if open_sizes is None:
-        rank = max(2, -node.time_axis, -node.batch_axis)  # so that negative axes are in range
-        open_sizes = (1,) * min(rank, MOST_DIMENSIONS)
-    sizes = tuple(map(_as_size, open_sizes))
+    sizes = _assume_sizes(model, node)
     try:
-        axis, batch_axis = node.axes(len(sizes), model.path)
+        axis, batch_axis = node.find_axes(len(sizes), model.path)
     except FormatError as e:
-        return Verdict(False, None, e.found)
+        return NodeVerdict(False, None, e.found)
     values = TensorDesc(known.data_type or DataType.FLOAT32, sizes)
     lengths = TensorDesc(lengths_dtype or DataType.INT64, spec.lengths_sizes(sizes, axis))
     lowest = spec.lowest_level(values, lengths, axis)
-    failing = spec.violations(values, lengths, axis, level)
-    wrong = [f"{constraint.label()}: {constraint.found}" for constraint in failing]
-    hints = [constraint.hint for constraint in failing if constraint.hint]
-    wrong += dict.fromkeys(hints)
-    batch = None
+    reasons = list(_list_reasons(spec.violations(values, lengths, axis, level)))
+    batch_size = None
     if known.sizes is not None:
-        batch = known.sizes[batch_axis]
-    misfit = model.misfit(node, batch)
+        batch_size = known.sizes[batch_axis]
+    misfit = model.describe_misfit(node, batch_size)
     if misfit:
-        wrong.append(misfit)
-    if wrong:
-        return Verdict(False, lowest, "; ".join(wrong))
+        reasons.append(misfit)
+    if reasons:
+        return NodeVerdict(False, lowest, "; ".join(reasons))
     text = describe_lowest(lowest, values, lengths, axis)
     if lowest is not FeatureLevel.NONE:
         text = f"accepted from {text} on"
-    return Verdict(True, lowest, text)
+    return NodeVerdict(True, lowest, text)
 
 
-def _as_size(size: int | str | None) -> int:
-    """The size of a dimension; 1 if the model leaves it open."""
-    if isinstance(size, int):
-        return size
-    return 1
+def _assume_sizes(model: Model, node: Node) -> tuple[int, ...]:
+    """The sizes of a node's values, with 1 for those that the model leaves open."""
+    known = model.stated[node.values].sizes
+    if known is None:
+        rank = max(2, -node.time_axis, -node.batch_axis)  # so that negative axes are in range
+        return (1,) * min(rank, MOST_DIMENSIONS)
+    return tuple(size if isinstance(size, int) else 1 for size in known)
+
+
+def _list_reasons(violations: tuple[spec.Constraint, ...]) -> Iterator[str]:
+    """What is wrong, and then each hint once."""
+    for constraint in violations:
+        yield f"{constraint.label()}: {constraint.found}"
+    hints = dict.fromkeys(constraint.hint for constraint in violations)
+    yield from filter(None, hints)
 
 
 def describe_lowest(

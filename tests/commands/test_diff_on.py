@@ -151,7 +151,7 @@ def test_without_the_package(revseq):
     revseq(*ON, *JOB, code="import sys; sys.modules['onnx'] = None").refused(
         "the package onnx", "pip install onnx"
     )
-    code = "import revseq_cli.formats.onnx as o\ndef fail(*_): raise ImportError('DLL load failed')\no.import_extra = fail"
+    code = "import revseq_cli.formats.onnx.runtime as o\ndef fail(*_): raise ImportError('DLL load failed')\no.import_extra = fail"
     revseq(*ON, *JOB, code=code).refused("ONNX Runtime: cannot be loaded: DLL load failed")
 
 

@@ -22,7 +22,7 @@ from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, Usag
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files.new import FileTransaction
 from revseq_cli.formats import outputs, references
-from revseq_cli.formats.onnx import TYPES
+from revseq_cli.formats.onnx.tensors import TYPES
 from revseq_cli.pipeline.executors import dump
 from revseq_cli.report.terminal import message
 

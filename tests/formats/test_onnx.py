@@ -13,7 +13,9 @@ from folders import content
 from onnx import TensorProto, helper, numpy_helper
 
 from revseq_cli.core.errors import FormatError, TensorIOError
-from revseq_cli.formats.onnx import TYPES, Model, open_tensor
+from revseq_cli.formats.onnx.models import Model
+from revseq_cli.formats.onnx.parts import cut_out
+from revseq_cli.formats.onnx.tensors import TYPES, read_tensor_file
 
 
 @pytest.mark.parametrize("number", sorted(TYPES))
@@ -38,7 +40,7 @@ def test_fields_of_numbers(tmp_path, number):
         }
         fields.get(data_type.name, proto.int32_data).extend(words.ravel().tolist())
     (tmp_path / "x.pb").write_bytes(proto.SerializeToString())
-    source = open_tensor(str(tmp_path / "x.pb"))
+    source = read_tensor_file(str(tmp_path / "x.pb"))
     assert source.desc.data_type is data_type
     assert oracle.same_bits(source.read(), values)
 
@@ -68,7 +70,7 @@ def test_names_and_changes(revseq, tmp_path):
     assert onnx.load_tensor(tmp_path / "y.pb").name == "b"
     revseq("convert", "x.pb::b", "z.pb").refused("x.pb::b: no such tensor", "expected one of a\n")
     revseq("convert", "x.pb", "z.pb::\udcff").refused("is not a tensor name")
-    source = open_tensor(str(tmp_path / "x.pb"))
+    source = read_tensor_file(str(tmp_path / "x.pb"))
     os.utime(tmp_path / "x.pb", ns=(1, 1))
     with pytest.raises(TensorIOError, match="changed while it was read"):
         source.recheck()
@@ -562,9 +564,9 @@ def test_a_model_that_is_cut_short(tmp_path):
         (tmp_path / "m.onnx").write_bytes(each)
         try:
             model = Model(str(tmp_path / "m.onnx"))
-            node = model.node("yb")
+            node = model.choose_node("yb")
             assert model.describe_node(node)
-            model.cut_out([node.values, node.lengths], (), [])
+            cut_out(model, [node.values, node.lengths], ())
         except FormatError:
             refused += 1
     assert len(damaged) // 4 < refused < len(damaged)
@@ -578,6 +580,6 @@ def test_only_what_the_node_needs_is_read(tmp_path):
         helper.make_node("Add", ["y", "large"], ["z"]),
     )
     save(tmp_path / "m.onnx", [clip, reverse("x", "n", "y"), behind], U_AND_N, ["z"], weights)
-    graph = Model(str(tmp_path / "m.onnx")).cut_out(["x", "n"], (), []).graph
+    graph = cut_out(Model(str(tmp_path / "m.onnx")), ["x", "n"], ()).proto.graph
     assert [each.op_type for each in graph.node] == ["Clip"]
     assert [each.name for each in (*graph.initializer, *graph.output)] == ["most", "x", "n"]

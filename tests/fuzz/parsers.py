@@ -111,9 +111,9 @@ def zarr(data):
 @reader
 def onnx(data):
     """A tensor."""
-    from revseq_cli.formats.onnx import open_tensor
+    from revseq_cli.formats.onnx.tensors import read_tensor_file
 
-    _file(open_tensor, {"x.pb": data}, "x.pb")
+    _file(read_tensor_file, {"x.pb": data}, "x.pb")
 
 
 def _npy_around(header):
