@@ -166,6 +166,7 @@ def _run_jobs(
     """The outcomes of the jobs, as they end; with `resume`, first of those that are done."""
     from revseq_cli.commands.pool import Pool
 
+    # Of files at addresses, the states are asked for folder by folder.
     paths: list[str] = []
     for entry in entries:
         paths += [*entry.inputs.values(), entry.output]
@@ -189,7 +190,7 @@ def _run_jobs(
 
 
 def _list_common_lengths(entries: Iterable[Entry]) -> list[str]:
-    """The files of lengths of more than one job."""
+    """The files of lengths of more than one job, which are downloaded once."""
     counts = Counter(entry.inputs.get("lengths") for entry in entries)
     return [path for path, count in counts.items() if path and count > 1]
 
@@ -214,10 +215,10 @@ def _read_jobs(
     names: dict[str, str | None],
     defaults: dict[str, Any],
 ) -> Jobs | None:
-    """The jobs; None where no file matches or is named.
+    """The jobs of MANIFEST, or for each file that matches --each; None if there are no files.
 
     `names` has --lengths and -o, by their columns. UsageError if both MANIFEST and --each are
-    there, or neither.
+    there, or neither, and for -o or --lengths where they do not apply.
     """
     from revseq_cli.commands import manifest, templates  # --help must not load NumPy
 

@@ -102,7 +102,7 @@ def command(
         only=True,
         elsewhere=resources.elsewhere,
     )
-    sink.notes += source.notes
+    sink.add_notes(source.notes)
     plan = plan_pass(source, sink, resources)
     with console.write_files(sink):
         copy(source, sink, plan)

@@ -367,13 +367,14 @@ def _make_request(of_job: Sequence[str], settings: dict[str, Any], resources: Re
 
 
 def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequence, ...]:
-    """The first wrong sequences of the output of a job."""
+    """The first wrong sequences of the output of a job; none if nothing differs."""
     from revseq_cli.report import sequences
     from revseq_cli.report.subject import Subject
 
     pair = opened.pair
     job = pair.job
-    if job is None or not opened.differences.count:
+    is_wanted = most > 0 and opened.differences.count > 0
+    if job is None or not is_wanted:
         return ()
     subject = Subject(
         title="",

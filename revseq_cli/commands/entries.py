@@ -117,7 +117,7 @@ def _parse_cell(
     try:
         return parameter.type_cast_value(context, text)
     except click.BadParameter as e:
-        refused = usage.value_error(parameter, text, e.message)
+        refused = usage.describe_bad_value(parameter, text, e.message)
         raise UsageError(f"{name}: {refused.found}", refused.expected) from None
     except UsageError as e:
         raise UsageError(f"{name}: {e.found}", e.expected) from None
