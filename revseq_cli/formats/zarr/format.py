@@ -5,7 +5,7 @@ from __future__ import annotations
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, TextTypes
 from revseq_cli.formats.refusals import import_extra
-from revseq_cli.formats.zarr.metadata import contents
+from revseq_cli.formats.zarr.listing import contents
 
 __all__ = ["contents", "create_sink", "open_source"]
 

@@ -1,15 +1,13 @@
-"""New Zarr stores: one array, or a copy of the input's store.
+"""New Zarr stores: one array, or a copy of a store with that array added or replaced.
 
 Workers encode and write the chunks.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import functools
 import json
-import struct
 import warnings
 from dataclasses import dataclass
 from math import prod
@@ -29,32 +27,33 @@ from revseq_cli.files import base, join
 from revseq_cli.files.copies import copy_file
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.attributes import (
-    FILL,
     NOTHING,
     Attributes,
     Meaning,
     Variable,
     as_texts,
-    fill_of,
     fit_types,
 )
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
 from revseq_cli.formats.refusals import dimension_conflict, invalid_name
-from revseq_cli.formats.zarr import metadata
-from revseq_cli.formats.zarr.metadata import (
+from revseq_cli.formats.zarr.arrays import ZarrArray, wait_for, wrap_zarr_errors
+from revseq_cli.formats.zarr.attributes import as_json, attributes_of
+from revseq_cli.formats.zarr.metadata import read_metadata
+from revseq_cli.formats.zarr.new_metadata import NewArray
+from revseq_cli.formats.zarr.source import ZarrSource
+from revseq_cli.formats.zarr.store import (
     ARRAY_FILES,
     CONSOLIDATED,
+    FILES,
     GROUP_FILES,
-    Node,
-    Store,
     Version,
-    attributes_of,
-)
-from revseq_cli.formats.zarr.source import (
-    ZarrArray,
-    ZarrSource,
-    wait_for,
-    wrap_zarr_errors,
+    ZarrNode,
+    ZarrStore,
+    groups_above,
+    prefix_of,
+    read_files_state,
+    read_store,
+    report_change,
 )
 
 _MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
@@ -65,7 +64,10 @@ _GROUPS: dict[int, dict[str, Any]] = {
 
 
 class ZarrSink(FileSink):
-    """A new store with one array, or a copy of a store with that array replaced or added."""
+    """A new store with one array, or a copy of a store with that array added or replaced.
+
+    The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store.
+    """
 
     encoded = True
 
@@ -74,47 +76,37 @@ class ZarrSink(FileSink):
     ) -> None:
         super().__init__(file)
         self._data_type = template.desc.data_type
+        self._input = template if isinstance(template, ZarrSource) else None
         self._original = original
-        self._like = template if isinstance(template, ZarrSource) else None
-        self._store = self._find_store()
+        self._copies_input = original is not None and original.is_input
+        self._store = self._open_original()
         self._version = self._choose_version()
-        self._key = _require_path(key, file.name, self._like.key if self._like else "")
-        self._groups = metadata.groups_above(self._key)
+        self._key = _require_path(key, file.name, self._input.key if self._input else "")
+        # Where INPUT is replaced in a copy of its store, all metadata stay.
+        self._replaces_input = original is not None and original.input_key == self._key
+        self._groups = groups_above(self._key)
         meaning = NOTHING
         if not self._copies_input:
             meaning = (template.meaning() or NOTHING).without_pointers()
         sizes = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
         self.left_out = meaning.left + sizes
-        self._array = self._make_array(template, meaning)
-        # The files of metadata that a store lacks, by their paths.
-        self._files = {
-            f"{self._key}/{name}".lstrip("/"): data for name, data in self._array.items()
-        }
-        self._add_groups(meaning.groups)
-        self._copied: list[str] = []
-        self._variables: list[Variable] = []
-        if original:
-            self._keep_others(original)
+        self._array_files = self._make_array_files(template, meaning)
+        # The files of metadata that the store gets if it lacks them, by their paths.
+        self._new_files = self._make_group_files(meaning.groups)
+        for name, data in self._array_files.items():
+            self._new_files[f"{prefix_of(self._key)}{name}"] = data
+        self._copied = self._choose_copied()
+        self._coordinates: list[Variable] = []
         if not self._copies_input:
-            self._add_coordinates(meaning.coordinates)
+            self._coordinates = self._choose_coordinates(meaning.coordinates)
 
-    @property
-    def _keeps_own_name(self) -> bool:
-        """Whether INPUT's array is replaced in a copy of its store, whose metadata all stay."""
-        return self._original is not None and self._original.input_key == self._key
-
-    @property
-    def _copies_input(self) -> bool:
-        """Whether the new store is a copy of INPUT's."""
-        return self._original is not None and self._original.is_input
-
-    def _find_store(self) -> Store | None:
-        """The store of which the new one is a copy."""
+    def _open_original(self) -> ZarrStore | None:
+        """The store of which the new one is a copy, or None."""
         if not self._original:
             return None
-        if self._like and self._original.is_input:
-            return self._like.store
-        return Store(self._original.path)
+        if self._input and self._original.is_input:
+            return self._input.store
+        return read_store(self._original.path)
 
     def _choose_version(self) -> Version:
         """The version of the store that is copied, or else of INPUT's array."""
@@ -122,29 +114,29 @@ class ZarrSink(FileSink):
             node = self._store.read_node("")
             if node:
                 return node.version
-        return self._like.metadata.version if self._like else 3
+        return self._input.metadata.version if self._input else 3
 
-    def _make_array(self, template: Source, meaning: Meaning) -> dict[str, bytes]:
+    # Metadata
+
+    def _make_array_files(self, template: Source, meaning: Meaning) -> dict[str, bytes]:
         """The files of metadata of the array: those of INPUT's array, or new ones."""
-        if self._like and self._like.metadata.version == self._version:
-            self.chunks = self._like.metadata.shards
-            return dict(self._like.array.files)
+        if self._input and self._input.metadata.version == self._version:
+            self.chunks = self._input.metadata.shards
+            return dict(self._input.array.files)
         # Codecs have a byte order, and data types have none.
         dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        attributes = fit_types(meaning.attributes, dtype)
-        chunks = self._choose_chunks(template)
-        self.chunks, files = _create_metadata(
+        array = NewArray(
+            self._version,
             template.sizes,
             dtype,
             meaning.dimensions,
-            attributes,
-            self._version,
-            self.file.name,
-            chunks,
+            fit_types(meaning.attributes, dtype),
+            self._choose_chunks(template),
             meaning.storage_fill,
         )
+        self.chunks, files = array.create_metadata(self.file.name)
         return files
 
     def _choose_chunks(self, template: Source) -> tuple[int, ...] | None:
@@ -162,106 +154,133 @@ class ZarrSink(FileSink):
         self.left_out += (f"its chunks {chunks}, which would be {count:,} files",)
         return None
 
-    def _keep_others(self, original: Original) -> None:
-        """Choose the files to copy; UsageError where the store has no room for such an array."""
-        key = self._key
-        store = cast("Store", self._store)
-        self._digest, _, names = metadata.digest_files(original.path, original.path)
-        start = f"{key}/" if key else ""
-        if self._keeps_own_name:
-            is_chunk = cast("ZarrSource", self._like).metadata.is_chunk
-            self._copied = [
-                name
-                for name in names
-                if not (name.startswith(start) and is_chunk(name.removeprefix(start)))
-            ]
-            return
-        if any(name == key or name.startswith(start) for name in names):
-            original.require_replaceable(key)
-            node = store.read_node(key)
-            if node is None or not node.is_array:
-                found = f"{key} is a group" if node else f"{key} is a file or a folder"
-                raise UsageError(found, "a name that is free, or an array's", where=original.path)
-        self._copied = [name for name in names if not name.startswith(start)]
-        for above in self._groups:
-            node = store.read_node(above)
-            if node and node.is_array:
-                found = f"would lie inside an array of {original.path}"
-                hint = "to write just the array, add --only" if original.is_input else ""
-                raise UsageError(found, "a name outside of it", hint, key)
-
-    def _add_groups(self, groups: tuple[Attributes, ...]) -> None:
-        """Add the metadata files of every group on the array's path.
+    def _make_group_files(self, groups: tuple[Attributes, ...]) -> dict[str, bytes]:
+        """The files of metadata of every group on the array's path, by their paths.
 
         A group gets the attributes of the one that INPUT's store has at the same path, or those in
         `groups` if INPUT has another format. In a copy of another store, new groups have none.
         """
-        like = self._like
-        if self._original and not self._original.is_input:
-            like = None
-            groups = ()
-        main = GROUP_FILES[self._version][0]
-        for i, above in enumerate(self._groups):
-            files = {main: _GROUPS[self._version]}
-            if like and above in metadata.groups_above(like.key):
-                stored = {
-                    name: like.store.read_json(f"{above}/{name}".lstrip("/"))
-                    for name in GROUP_FILES[self._version]
-                }
-                stored[main].pop(CONSOLIDATED[3], None)
-                files |= {name: fields for name, fields in stored.items() if fields}
-            elif i < len(groups) and not like:
-                files[main] = _GROUPS[3] | {"attributes": _as_json(groups[i])}
-            for name, fields in files.items():
-                self._files[f"{above}/{name}".lstrip("/")] = json.dumps(fields).encode()
+        main_name = GROUP_FILES[self._version][0]
+        files = {}
+        for i, key in enumerate(self._groups):
+            group = {main_name: _GROUPS[self._version]}
+            if self._original and not self._copies_input:
+                pass
+            elif self._input:
+                group |= self._read_group_of_input(key)
+            elif i < len(groups):
+                group[main_name] = _GROUPS[3] | {"attributes": as_json(groups[i])}
+            for name, fields in group.items():
+                files[f"{prefix_of(key)}{name}"] = json.dumps(fields).encode()
+        return files
 
-    def _add_coordinates(self, coordinates: tuple[Variable, ...]) -> None:
-        """Choose the coordinates to write next to the array; UsageError where others are there."""
-        above, _, own = self._key.rpartition("/")
+    def _read_group_of_input(self, key: str) -> dict[str, dict[str, Any]]:
+        """The files of metadata of a group that INPUT is in; none for another group."""
+        source = cast("ZarrSource", self._input)
+        if key not in groups_above(source.key):
+            return {}
+        files = {}
+        for name in GROUP_FILES[self._version]:
+            fields = source.store.read_json(f"{prefix_of(key)}{name}")
+            if name == "zarr.json":
+                fields.pop(CONSOLIDATED[3], None)
+            if fields:
+                files[name] = fields
+        return files
+
+    # The rest of the store
+
+    def _choose_copied(self) -> list[str]:
+        """The files of the original to copy; UsageError where it has no room for such an array."""
+        original = self._original
+        if original is None:
+            return []
+        state = read_files_state(original.path, original.path)
+        self._digest = state.digest
+        start = prefix_of(self._key)
+        if self._replaces_input:
+            is_chunk = cast("ZarrSource", self._input).metadata.is_chunk
+            return [
+                name
+                for name in state.names
+                if not name.startswith(start) or not is_chunk(name.removeprefix(start))
+            ]
+        if any(name == self._key or name.startswith(start) for name in state.names):
+            self._require_replaceable_array(original)
+        self._refuse_arrays_above(original)
+        return [name for name in state.names if not name.startswith(start)]
+
+    def _require_replaceable_array(self, original: Original) -> None:
+        """UsageError unless what has the array's path is an array that may be replaced."""
+        original.require_replaceable(self._key)
+        node = cast("ZarrStore", self._store).read_node(self._key)
+        if node is None or not node.is_array:
+            what = "a group" if node else "a file or a folder"
+            expected = "a name that is free, or an array's"
+            raise UsageError(f"{self._key} is {what}", expected, where=original.path)
+
+    def _refuse_arrays_above(self, original: Original) -> None:
+        """UsageError for a path inside another array."""
+        for key in self._groups:
+            node = cast("ZarrStore", self._store).read_node(key)
+            if node and node.is_array:
+                found = f"would lie inside an array of {original.path}"
+                hint = "to write just the array, add --only" if original.is_input else ""
+                raise UsageError(found, "a name outside of it", hint, self._key)
+
+    def _choose_coordinates(self, coordinates: tuple[Variable, ...]) -> list[Variable]:
+        """The coordinates to write next to the array; UsageError where others are there."""
+        own_name = self._key.rpartition("/")[2]
         if self._store:
-            self._refuse_other_sizes(above, own)
+            self._refuse_other_sizes(self._store)
+        new = []
         lost = []
         for variable in coordinates:
-            has_room = own not in ("", variable.name) and _is_name(variable.name)
+            has_room = own_name not in ("", variable.name) and _is_name(variable.name)
             if not has_room:
                 lost.append(variable.name)
-            elif not self._has_coordinate(f"{above}/{variable.name}".lstrip("/"), variable):
-                self._variables.append(variable)
+            elif not self._has_coordinate(variable):
+                new.append(variable)
         if lost:
             self.left_out += (f"{join_names(lost)}, for which there is no room next to the array",)
+        return new
 
-    def _refuse_other_sizes(self, above: str, own: str) -> None:
+    def _refuse_other_sizes(self, store: ZarrStore) -> None:
         """UsageError where a dimension has another size in the group, which xarray cannot open."""
-        store = cast("Store", self._store)
-        if store.read_node(above) is None:
+        group = self._key.rpartition("/")[0]
+        if store.read_node(group) is None:
             return
-        array = metadata.read(_node_of(self._version, self._array), self.file.name, self._data_type)
-        sizes = dict(zip(array.dimensions, array.sizes, strict=False))
-        for key in store.list_folders(above):
+        own_node = _node_of(self._version, self._array_files)
+        array = read_metadata(own_node, self.file.name, self._data_type)
+        size_of = dict(zip(array.dimensions, array.sizes, strict=False))
+        for key in store.list_folders(group):
             node = store.read_node(key)
-            if node is None or not node.is_array:
-                continue
-            if key.rpartition("/")[2] == own:
+            if key == self._key or node is None or not node.is_array:
                 continue
             with contextlib.suppress(FormatError):  # another array may be of any kind
-                other = metadata.read(node, key, texts=True)
+                other = read_metadata(node, key, texts=True)
                 for name, size in zip(other.dimensions, other.sizes, strict=False):
-                    if name and sizes.get(name, size) != size:
+                    if name and size_of.get(name, size) != size:
                         raise dimension_conflict(name, f"{self.file.name}::{self._key}")
 
-    def _has_coordinate(self, key: str, variable: Variable) -> bool:
+    def _has_coordinate(self, variable: Variable) -> bool:
         """Whether the store has that coordinate; UsageError where it has other values."""
-        node = self._store.read_node(key) if self._store else None
-        if node is None or self._store is None:
+        if self._store is None:
+            return False
+        key = f"{prefix_of(self._key.rpartition('/')[0])}{variable.name}"
+        node = self._store.read_node(key)
+        if node is None:
             return False
         array = ZarrArray.of(self._store, key, node.version, self._store.path)
         with wrap_zarr_errors(self._store.path, "read"):
-            values = array.read((...,))
+            values = array.read_region((...,))
         if values.dtype.kind in "USO":
             values = as_texts(values)
         if not variable.is_same_as(Variable(variable.name, attributes_of(node)[0], values)):
             raise dimension_conflict(variable.name, f"{self.file.name}::{self._key}")
         return True
+
+    # Writing
 
     def start(self) -> None:
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
@@ -272,46 +291,40 @@ class ZarrSink(FileSink):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 copy_file(join(original, name), str(folder / name), self.file.name)
             (folder / self._key).mkdir(parents=True, exist_ok=True)
-            for name, data in self._files.items():
+            for name, data in self._new_files.items():
                 if not (folder / name).exists():
                     (folder / name).write_bytes(data)
-            for variable in self._variables:
-                self._write_variable(variable, (folder / self._key).with_name(variable.name))
+            for variable in self._coordinates:
+                self._write_coordinate(variable, (folder / self._key).with_name(variable.name))
 
-    def _write_variable(self, variable: Variable, folder: Path) -> None:
+    def _write_coordinate(self, variable: Variable, folder: Path) -> None:
         """Write a coordinate as a new array in that folder."""
         values = variable.values
         dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
-        _, files = _create_metadata(
-            values.shape,
-            dtype,
-            (variable.name,),
-            variable.attributes,
-            self._version,
-            self.file.name,
-        )
+        new = NewArray(self._version, values.shape, dtype, (variable.name,), variable.attributes)
+        _, files = new.create_metadata(self.file.name)
         folder.mkdir()
         for name, data in files.items():
             (folder / name).write_bytes(data)
         array = ZarrArray(str(folder), self._version, tuple(files.items()), "r+")
-        array.write((...,), values.astype(dtype))
+        array.write_regions([((...,), values.astype(dtype))])
 
     def finish(self) -> None:
         """Add the array to consolidated metadata; TensorIOError if INPUT's store has changed."""
         if not self._original:
             return
-        if not self._keeps_own_name:
-            for above in self._groups:
-                self._consolidate(above)
-        if self._original.is_input:
+        if not self._replaces_input:
+            for key in self._groups:
+                self._consolidate(key)
+        if self._copies_input:
             path = self._original.path
-            if metadata.digest_files(path, path)[0] != self._digest:
-                raise metadata.report_change(path)
+            if read_files_state(path, path).digest != self._digest:
+                raise report_change(path)
 
-    def _consolidate(self, above: str) -> None:
+    def _consolidate(self, key: str) -> None:
         """Write a group's consolidated metadata again, where the store has them."""
-        store = cast("Store", self._store)
-        start = f"{above}/" if above else ""
+        store = cast("ZarrStore", self._store)
+        start = prefix_of(key)
         in_field = CONSOLIDATED[3] in store.read_json(f"{start}zarr.json")
         if not in_field and store.read_metadata_file(f"{start}{CONSOLIDATED[2]}") is None:
             return
@@ -321,13 +334,13 @@ class ZarrSink(FileSink):
             folder = LocalStore(self.file.temporary)
             wait_for(
                 asynchronous.consolidate_metadata(
-                    folder, path=above or None, zarr_format=self._version
+                    folder, path=key or None, zarr_format=self._version
                 )
             )
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         folder = join(self.file.address or self.file.temporary, self._key)
-        array = ZarrArray(folder, self._version, tuple(self._array.items()), "r+")
+        array = ZarrArray(folder, self._version, tuple(self._array_files.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())
 
     def reopen(self) -> Source:
@@ -356,7 +369,8 @@ class _ZarrBlockWriter:
                 (box, _as_stored(part, dtype))
                 for box, part in split_chunks(region, values, self.chunks)
             ]
-            base.patiently(functools.partial(self.array.write_each, chunks), platform.keeps_name)
+            write = functools.partial(self.array.write_regions, chunks)
+            base.patiently(write, platform.keeps_name)
 
 
 def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -366,18 +380,18 @@ def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.asarray(values, dtype)
 
 
-def _node_of(version: Version, files: dict[str, bytes]) -> Node:
+def _node_of(version: Version, files: dict[str, bytes]) -> ZarrNode:
     """An array of those files of metadata."""
     fields = json.loads(files[ARRAY_FILES[version][0]])
     attributes = fields.get("attributes", {})
     if version == 2:
         attributes = json.loads(files.get(ARRAY_FILES[2][1], b"{}"))
-    return Node(version, fields, attributes, is_array=True)
+    return ZarrNode(version, fields, attributes, is_array=True)
 
 
 def _is_name(name: str) -> bool:
     """Whether a new array or group may have that name; Zarr reserves those that begin with __."""
-    if name in metadata.FILES or name.startswith("__"):
+    if name in FILES or name.startswith("__"):
         return False
     is_of_points = not name.strip(".")  # nothing, ".", ".." and so on
     return not is_of_points and not {*"\0/\\"} & {*name}
@@ -397,61 +411,3 @@ def _require_path(key: str, where: str, old: str) -> str:
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
     return key
-
-
-def _create_metadata(
-    sizes: tuple[int, ...],
-    dtype: Any,  # noqa: ANN401 - of NumPy, or str
-    dimensions: tuple[str, ...],
-    attributes: Attributes,
-    version: Version,
-    where: str,
-    chunks: tuple[int, ...] | None = None,
-    storage_fill: Any = None,  # noqa: ANN401 - a NumPy number, or None
-) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """The sizes of chunks and the metadata files of a new array; without `chunks`, zarr chooses.
-
-    A fill value that marks missing values becomes that of the array. In version 3 it is also an
-    attribute, as for xarray: that of floats is eight bytes in base 64. In version 2, xarray takes
-    any fill value for one that marks missing values. So `storage_fill`, which does not, is left out
-    where dimensions have names.
-    """
-    fill = None if dtype is str else fill_of(attributes, dtype)
-    fields = _as_json({name: value for name, value in attributes.items() if name != FILL})
-    more: dict[str, Any] = {}
-    if version == 3:
-        if fill is not None:
-            is_float = fill.dtype.kind == "f"
-            fields[FILL] = fill.item()
-            if is_float:
-                fields[FILL] = base64.b64encode(struct.pack("<d", fill)).decode()
-        array_fill = storage_fill if fill is None else fill
-        if array_fill is not None:
-            more["fill_value"] = array_fill
-        if dimensions:
-            more["dimension_names"] = [name or None for name in dimensions]
-    elif len(dimensions) == len(sizes):
-        fields[metadata.DIMENSIONS] = [*dimensions]
-        more["fill_value"] = fill
-    elif storage_fill is not None:
-        more["fill_value"] = storage_fill
-    if chunks:
-        more["chunks"] = chunks
-    files: dict[str, Any] = {}
-    with wrap_zarr_errors(where, "write"), warnings.catch_warnings():
-        # zarr warns that the specification has no data type for bytes.
-        warnings.simplefilter("ignore")
-        work = asynchronous.create_array(
-            files, shape=sizes, dtype=dtype, zarr_format=version, attributes=fields or None, **more
-        )
-        array = wait_for(work)
-        return array.chunks, {name: data.to_bytes() for name, data in files.items()}
-
-
-def _as_json(attributes: Attributes) -> dict[str, Any]:
-    """Attributes as JSON has them."""
-    fields = {}
-    for name, value in attributes.items():
-        is_array = isinstance(value, (np.generic, np.ndarray))
-        fields[name] = value.tolist() if is_array else value
-    return fields

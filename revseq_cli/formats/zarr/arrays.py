@@ -1,0 +1,234 @@
+"""Arrays of the package zarr, which are opened, read and written in the calling thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import functools
+import warnings
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numcodecs
+import numpy as np
+import zarr
+from numcodecs.registry import register_codec as register_numcodec
+from numpy.typing import NDArray
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.api import asynchronous
+from zarr.codecs import BloscCodec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.registry import register_codec
+
+from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
+from revseq_cli.core.tensors import Region
+from revseq_cli.files import base, calls, folders, join
+from revseq_cli.formats.refusals import require_whole_frame
+from revseq_cli.formats.zarr.store import ARRAY_FILES, FILES, Version, ZarrStore, prefix_of
+
+_Result = TypeVar("_Result")
+
+
+class ZarrArray(NamedTuple):
+    """All that zarr needs to open an array; small and picklable.
+
+    The chunks are in a folder or at an address. `files` are the array's files of metadata, by their
+    names: a new store does not have them there yet.
+    """
+
+    folder: str
+    version: Version
+    files: tuple[tuple[str, bytes], ...]
+    mode: Literal["r", "r+"] = "r"
+
+    @classmethod
+    def of(cls, store: ZarrStore, key: str, version: Version, folder: str) -> ZarrArray:
+        """The array at the path `key`, of a store whose chunks are in `folder`."""
+        files = []
+        for name in ARRAY_FILES[version]:
+            data = store.read_metadata_file(f"{prefix_of(key)}{name}")
+            if data is not None:
+                files.append((name, data))
+        return cls(join(folder, key), version, tuple(files))
+
+    def open(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
+        """The array of the package zarr, opened once in each thread of each process."""
+        return _open_array(self, calls.thread())
+
+    def read_region(self, region: tuple[Any, ...]) -> NDArray[Any]:
+        """The elements of a region."""
+        return np.asarray(wait_for(self.open().getitem(region)))
+
+    def read_regions(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
+        """The elements of several regions, which are asked for together."""
+        array = self.open()
+        works = [array.getitem(region) for region in regions]
+        return [np.asarray(values) for values in wait_for_all(works)]
+
+    def write_regions(self, parts: Sequence[tuple[Any, NDArray[Any]]]) -> None:
+        """Write regions with their values, a few at once."""
+        array = self.open()
+        wait_for_all([array.setitem(region, values) for region, values in parts])
+
+
+@functools.lru_cache(maxsize=8)
+def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArray
+    """The array, which writes also chunks of fill values: to zarr, any NaN is the fill value NaN.
+
+    zarr's own function ignores that option for an array that exists.
+    """
+    store = _Chunks(array.folder, dict(array.files), read_only=array.mode == "r")
+    with warnings.catch_warnings():
+        # zarr warns about codecs that the specification does not have.
+        warnings.simplefilter("ignore")
+        work = asynchronous.open_array(store=store, mode=array.mode, zarr_format=array.version)
+        plain: Any = wait_for(work)
+        return zarr.AsyncArray(plain.metadata, plain.store_path, {"write_empty_chunks": True})
+
+
+@contextlib.contextmanager
+def wrap_zarr_errors(where: str, doing: str) -> Iterator[None]:
+    """Turn any error of zarr and its codecs into a RevseqError; `doing` is open, read or write."""
+    try:
+        yield
+    except (RevseqError, *MEMORY_ENDED):
+        raise
+    except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
+        # EINVAL comes from an offset in the index of a damaged shard.
+        if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
+            raise base.failed(where, doing, e) from None
+        words = str(e)[:200] or type(e).__name__
+        raise FormatError(f"zarr cannot {doing} it: {words}", where=where) from None
+
+
+def wait_for(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run a coroutine to its end in this thread, and return its result."""
+    return wait_for_all([work])[0]
+
+
+def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]:
+    """Run coroutines to their ends in this thread, and return their results; raise the first error.
+
+    By itself, zarr starts a thread for its event loop, and more for files and codecs. If one cannot
+    be started, or ends because memory is out, its caller waits forever. A process with threads
+    cannot be forked, either: two workers are ready after 0.05 s, and after 2.3 s if they must load
+    zarr again. No threads are needed here, since workers already run in parallel.
+    """
+    try:
+        return calls.run(*works, most=calls.requests_at_once())
+    except ExceptionGroup as group:
+        error: Exception = group
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+
+
+class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]
+    """Blosc for Zarr 2, which refuses a truncated frame: Blosc itself reads past its end."""
+
+    def decode(self, buf: Any, out: Any = None) -> Any:  # noqa: ANN401 - any buffer
+        """The decoded bytes of a frame; FormatError if some of the frame is missing."""
+        require_whole_frame(numcodecs.compat.ensure_bytes(buf))
+        return super().decode(buf, out)
+
+
+class _WholeBloscCodec(BloscCodec):
+    """Blosc for Zarr 3, with the same check."""
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:  # noqa: ANN401
+        require_whole_frame(chunk_bytes.to_bytes())
+        return await super()._decode_single(chunk_bytes, chunk_spec)
+
+
+register_numcodec(_WholeBlosc, "blosc")
+register_codec("blosc", _WholeBloscCodec)
+zarr.config.set({"codecs.blosc": f"{_WholeBloscCodec.__module__}.{_WholeBloscCodec.__qualname__}"})
+
+
+class _Chunks(Store):
+    """The chunks of an array: each is absent or a whole file, and all else is an error.
+
+    Zarr's own stores take other things for absent chunks: a folder instead of a file, a file
+    instead of a folder, an empty shard, and a chunk beyond the end of its shard. A wrapper around
+    one of them would pass on what newer versions of zarr add, such as reading many ranges at once;
+    what zarr's base class has calls `get`.
+    """
+
+    supports_writes = True
+    supports_deletes = False
+    supports_listing = False
+
+    def __init__(self, folder: str, files: dict[str, bytes], *, read_only: bool) -> None:
+        super().__init__(read_only=read_only)
+        self._folder = folders.open_folder(folder)
+        self._files = files
+
+    async def get(
+        self,
+        key: str,
+        prototype: Any = None,  # noqa: ANN401 - zarr's types
+        byte_range: Any = None,  # noqa: ANN401
+    ) -> Any:  # noqa: ANN401
+        """The bytes of a file, or a range of it; None without one, FormatError for all else."""
+        prototype = prototype or default_buffer_prototype()
+        if key.rpartition("/")[2] in FILES:
+            data = self._files.get(key)
+        else:
+            data = await self._read_chunk(key, byte_range)
+        if data is None:
+            return None
+        return prototype.buffer.from_bytes(data)
+
+    async def _read_chunk(self, key: str, byte_range: Any) -> bytes | None:  # noqa: ANN401
+        """The bytes of a chunk, or None; FormatError if there are fewer than zarr asks for."""
+        part = folders.Part()
+        least = 1
+        match byte_range:
+            case RangeByteRequest(start, end):
+                part = folders.Part(start, end)
+                least = max(1, end - start)
+            case OffsetByteRequest(offset):
+                part = folders.Part(offset)
+            case SuffixByteRequest(suffix):
+                part = folders.Part(count=suffix)
+                least = suffix
+        data = await self._folder.read(key, part)
+        if data is not None and len(data) < least:
+            raise FormatError(f"{key} is truncated: {len(data)} bytes where {least} are promised")
+        return data
+
+    async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:  # noqa: ANN401
+        """The bytes of several ranges, each as `get` has it."""
+        calls = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        return await asyncio.gather(*calls)
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such a file."""
+        return await self.get(key) is not None
+
+    async def set(self, key: str, value: Any) -> None:  # noqa: ANN401 - zarr's Buffer
+        """Write the bytes of a file."""
+        await self._folder.write(key, value.to_bytes())
+
+    async def delete(self, key: str) -> None:
+        """No chunk is ever deleted."""
+        raise NotImplementedError(key)
+
+    def list(self) -> AsyncIterator[str]:
+        """No chunks are listed."""
+        raise NotImplementedError
+
+    def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """No chunks are listed."""
+        raise NotImplementedError(prefix)
+
+    def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """No chunks are listed."""
+        raise NotImplementedError(prefix)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
