@@ -13,7 +13,7 @@ from revseq_cli.files.local import open_to_write
 from revseq_cli.files.new import NewFile
 
 
-class Part(NamedTuple):
+class CopiedPart(NamedTuple):
     """A part of a file: `size` bytes at `offset`, which are copied to the offset `target`."""
 
     offset: int
@@ -21,7 +21,7 @@ class Part(NamedTuple):
     target: int
 
 
-def fill_from(file: NewFile, path: str, unchanged: Identity, parts: Iterable[Part]) -> None:
+def fill_from(file: NewFile, path: str, unchanged: Identity, parts: Iterable[CopiedPart]) -> None:
     """Copy parts of an input, which must be as it was at `unchanged`, into a temporary file."""
     bring_near(path, unchanged)
     with open_file(path, unchanged) as source, open_to_write(file.temporary, file.name) as target:

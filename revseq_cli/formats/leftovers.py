@@ -38,8 +38,9 @@ def note_on_rest(
     `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the
     reversal, or None where the tensor is only converted.
     """
+    dimension = _name_dimension(source, axis)
     if original and original.is_input:
-        return _note_on_unreversed(source, axis)
+        return _note_on_unreversed(dimension, source)
     left = []
     if sink.left_out:
         left.append(join_names(sink.left_out))
@@ -49,7 +50,7 @@ def note_on_rest(
     advice = ""
     others = [] if original else _find_others(source)
     if others:
-        left.append(_name_others(others, source, axis))
+        left.append(_name_others(others, dimension, source))
         advice = _advise(source, sink.file.name, axis, only=only)
     if not left:
         return ()
@@ -57,82 +58,91 @@ def note_on_rest(
     return (f"{start}: {', '.join(left)}{advice}",)
 
 
-def _name_others(others: Sequence[Item], source: Source, axis: int | None) -> str:
-    """How many other tensors there are, and their names; those along the axis are first."""
-    along = _find_along(others, source, axis)
+def _name_others(others: Sequence[Item], dimension: str, source: Source) -> str:
+    """How many other tensors there are, and their names; those along the dimension are first."""
+    along = _find_along(others, dimension, source)
     rest = [item for item in others if item not in along]
     names = join_names(item.key for item in (*along, *rest))
     noun = "tensor" if len(others) == 1 else "tensors"
     return f"{len(others):,} other {noun} ({names})"
 
 
-def _note_on_unreversed(source: Source, axis: int | None) -> tuple[str, ...]:
-    """The note on tensors along the same dimension, which are copied as they are."""
-    if axis is None or not any(source.dimensions):
+def _note_on_unreversed(dimension: str, source: Source) -> tuple[str, ...]:
+    """The note on other tensors along the dimension, which are copied as they are."""
+    if not dimension:
         return ()
-    along = _find_along(_find_others(source), source, axis)
+    along = _find_along(_find_others(source), dimension, source)
     if not along:
         return ()
-    dimension = source.dimensions[axis]
     names = join_names(item.key for item in along)
     verb = "has" if len(along) == 1 else "have"
     return (f"not reversed: {names}, which also {verb} the dimension {join_names([dimension])}",)
 
 
+def _name_dimension(source: Source, axis: int | None) -> str:
+    """The name of the dimension along which the tensor is reversed, or ""."""
+    if axis is None or not source.dimensions:
+        return ""
+    return source.dimensions[axis]
+
+
 def _find_others(source: Source) -> list[Item]:
-    """The other tensors in its file, except for the coordinates of its dimensions.
+    """The other tensors in its file, except for the coordinates of its dimensions."""
+    meaning = source.meaning() or NOTHING
+    variables = {variable.name for variable in meaning.coordinates}
+    variables.update(meaning.uncopied)
+    others = []
+    for item in _list_items(source):
+        if item.sizes is None or item.what == DIMENSION:
+            continue
+        if _last_part(item.key) not in variables and not source.is_item(item.key):
+            others.append(item)
+    return others
+
+
+def _list_items(source: Source) -> Sequence[Item]:
+    """What is in the tensor's file.
 
     Empty if the file cannot be listed: damage to other parts of it does not matter here.
     """
     row = table.by_name(source.storage.format)
     if row is None or not row.has_names:
-        return []
+        return ()
     if row is ONNX or not source.container:
-        return []
+        return ()
     types = TextTypes(None, DataType.FLOAT32)
     try:
         contents = row.load().contents(Reference(source.container), types)
     except RevseqError:
-        return []
-    if contents is None:
-        return []
-    meaning = source.meaning() or NOTHING
-    variables = {variable.name for variable in meaning.coordinates}
-    variables.update(meaning.uncopied)
-    others = []
-    for item in contents.items:
-        if item.sizes is None or item.what == DIMENSION:
-            continue
-        name = item.key.rpartition("/")[2]
-        if name not in variables and not source.is_item(item.key):
-            others.append(item)
-    return others
+        return ()
+    return contents.items if contents else ()
 
 
-def _find_along(others: Sequence[Item], source: Source, axis: int | None) -> list[Item]:
-    """Those of the others that have the dimension along which the tensor is reversed."""
-    if axis is None or not any(source.dimensions):
-        return []
-    dimension = source.dimensions[axis]
+def _find_along(others: Sequence[Item], dimension: str, source: Source) -> list[Item]:
+    """Those of the others that have the dimension, except for bounds, which nobody reverses."""
     if not dimension:
         return []
     bounds = _name_bounds(source)
     along = []
     for item in others:
-        name = item.key.rpartition("/")[2]
-        if dimension in item.dimensions and name not in bounds:
+        if dimension in item.dimensions and _last_part(item.key) not in bounds:
             along.append(item)
     return along
 
 
 def _name_bounds(source: Source) -> set[str]:
-    """The names of the variables with the bounds of coordinates, which nobody reverses."""
+    """The names of the variables with the bounds of coordinates."""
     meaning = source.meaning() or NOTHING
     names = set()
     for variable in meaning.coordinates:
         for attribute in ("bounds", "climatology"):
             names.add(str(variable.attributes.get(attribute, "")))
     return names
+
+
+def _last_part(key: str) -> str:
+    """The name of an item inside its group."""
+    return key.rpartition("/")[2]
 
 
 def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str:

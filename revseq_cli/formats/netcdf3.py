@@ -69,16 +69,6 @@ class _Variable(NamedTuple):
         """That of its elements."""
         return np.dtype(_TYPES[self.kind][0])
 
-    @property
-    def end(self) -> int:
-        """The offset of the first byte after its elements."""
-        if 0 in self.sizes:
-            return self.offset
-        last = self.offset
-        for size, stride in zip(self.sizes, self.strides, strict=True):
-            last += (size - 1) * stride
-        return last + self.dtype.itemsize
-
     def count_record_bytes(self) -> int:
         """The bytes that a record variable has in each record."""
         return prod(self.sizes[1:]) * self.dtype.itemsize
@@ -94,8 +84,8 @@ class _Variable(NamedTuple):
         return RawTensor(path, name, self.offset, self.dtype, self.sizes, strides=self.strides)
 
 
-class _Header(NamedTuple):
-    """What a header says: the variables by their names, and the attributes of the file."""
+class _Dataset(NamedTuple):
+    """What a header says of its file: the variables by their names, and the attributes."""
 
     variables: dict[str, _Variable]
     attributes: Attributes
@@ -116,7 +106,7 @@ class _Parser:
         self._offset_bytes = 4 if version == 1 else 8
         self._dimensions: list[tuple[str, int]] = []
 
-    def read_header(self) -> _Header:
+    def read_header(self) -> _Dataset:
         """The whole header."""
         record_count = self._read_count()
         self._dimensions = self._read_list(self._read_count)
@@ -126,7 +116,7 @@ class _Parser:
         for name, variable in variables.items():
             if variable.is_record:
                 variables[name] = variable.in_records(record_count, step)
-        return _Header(variables, attributes)
+        return _Dataset(variables, attributes)
 
     def _read_next(self, count: int) -> bytes:
         """So many bytes, after which there is padding up to a multiple of 4."""
@@ -198,7 +188,7 @@ def _count_step(variables: Iterable[_Variable]) -> int:
     return sum(map(_pad, parts))
 
 
-def _read_header(path: str) -> tuple[_Header, base.Identity]:
+def _read_header(path: str) -> tuple[_Dataset, base.Identity]:
     """The header of a file, and the state of the file."""
     with files.open_file(path) as fd:
         identity = fd.identity
@@ -219,12 +209,12 @@ class NetCDF3Source(RawSource):
     """A variable of a NetCDF-3 file."""
 
     def __init__(self, path: str, key: str | None) -> None:
-        header, identity = _read_header(path)
-        names = list(header.variables)
+        dataset, identity = _read_header(path)
+        names = list(dataset.variables)
         if key is None:
-            names = [name for name in names if not header.variables[name].is_text]
+            names = [name for name in names if not dataset.variables[name].is_text]
         key = choose_tensor(names, key, path)
-        own = header.variables[key]
+        own = dataset.variables[key]
         name = f"{path}::{key}"
         if own.is_text:
             raise FormatError("its data type is text", "numbers", where=name)
@@ -232,11 +222,11 @@ class NetCDF3Source(RawSource):
         storage = Storage("nc3", {"variable": key}, _LABEL)
         super().__init__(own.raw_tensor(path, name), identity, storage, key)
         self.dimensions = own.dimensions
-        self._header = header
+        self._dataset = dataset
         self._own = own
-        if 0 not in own.sizes and own.end > identity.size:
-            found = f"truncated: has {identity.size:,} of {own.end:,} bytes"
-            raise damaged_file(found, name)
+        end = self.tensor.end
+        if 0 not in own.sizes and end > identity.size:
+            raise damaged_file(f"truncated: has {identity.size:,} of {end:,} bytes", name)
 
     def meaning(self) -> Meaning:
         coordinates = find_coordinates(self.dimensions, self._find_coordinate)
@@ -245,7 +235,7 @@ class NetCDF3Source(RawSource):
             own.dimensions,
             own.attributes,
             coordinates.variables,
-            groups=(self._header.attributes,),
+            groups=(self._dataset.attributes,),
             unlimited=own.dimensions[:1] if own.is_record else (),
             left=coordinates.left,
             uncopied=coordinates.uncopied,
@@ -253,7 +243,7 @@ class NetCDF3Source(RawSource):
         )
 
     def _find_coordinate(self, d: int, name: str) -> Variable | None:
-        variable = self._header.variables.get(name)
+        variable = self._dataset.variables.get(name)
         if variable is None or name == self.key:
             return None
         if not self._is_coordinate(variable, d):
@@ -289,9 +279,9 @@ def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: 
     """What the file holds; None where the location names a variable."""
     if location.key is not None:
         return None
-    header, _ = _read_header(location.path)
+    dataset, _ = _read_header(location.path)
     items = []
-    for name, variable in header.variables.items():
+    for name, variable in dataset.variables.items():
         item = Item(
             name,
             sizes=variable.sizes,
@@ -304,5 +294,5 @@ def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: 
             item = item._replace(desc=TensorDesc(data_type_of(variable.dtype), variable.sizes))
         items.append(item)
     sole_key = find_sole_key([item for item in items if item.desc])
-    count = len(header.attributes)
+    count = len(dataset.attributes)
     return Contents(location.path, "nc3", tuple(items), sole_key, attributes=count, label=_LABEL)

@@ -24,7 +24,7 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base, local
-from revseq_cli.files.copies import Part
+from revseq_cli.files.copies import CopiedPart
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import npy
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
@@ -309,7 +309,7 @@ class _Frame:
     method: int
     others: list[ZipInfo] = field(default_factory=list)
     comment: bytes = b""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[CopiedPart] = field(default_factory=list)
 
     @classmethod
     def of_copy(cls, original: Original, key: str, where: str, method: int) -> _Frame:
@@ -429,7 +429,9 @@ def _most_growth(size: int) -> int:
     return size // 1000 + (1 << 16)
 
 
-def _move_members(fd: base.InputFile, archive: ZipFile, without: str, path: str) -> list[Part]:
+def _move_members(
+    fd: base.InputFile, archive: ZipFile, without: str, path: str
+) -> list[CopiedPart]:
     """Give all members but one new offsets, without gaps; the parts of the file to copy there.
 
     FormatError if two members overlap, and for a damaged local header: numpy.load reads no copy
@@ -447,7 +449,7 @@ def _move_members(fd: base.InputFile, archive: ZipFile, without: str, path: str)
         _require_local_header(fd, info, path)
         if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
             raise damaged_file("has members that overlap", path)
-        parts.append(Part(begin, end - begin, target))
+        parts.append(CopiedPart(begin, end - begin, target))
         info.header_offset = target
         info.filename = info.orig_filename  # as in the file, even if no folder may have that name
         target += end - begin

@@ -20,7 +20,7 @@ from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import Region
 from revseq_cli.files import base, local
 from revseq_cli.files.base import Identity
-from revseq_cli.files.copies import Part, fill_from
+from revseq_cli.files.copies import CopiedPart, fill_from
 from revseq_cli.files.local import Edge
 from revseq_cli.formats.contract import (
     BlockWriter,
@@ -83,7 +83,13 @@ class RawTensor:
     @property
     def end(self) -> int:
         """The offset of the first byte after the elements."""
-        return self.offset + prod(self.sizes) * self.dtype.itemsize
+        itemsize = self.dtype.itemsize
+        if self.strides is None or 0 in self.sizes:
+            return self.offset + prod(self.sizes) * itemsize
+        last = self.offset
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            last += (size - 1) * stride
+        return last + itemsize
 
     def read_region(self, fd: base.InputFile, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
@@ -264,7 +270,7 @@ class RawSink(FileSink):
         self._head = b""
         self._head_offset = 0
         self._original: Original | None = None
-        self._parts: list[Part] = []
+        self._parts: list[CopiedPart] = []
         self._edges: list[Edge] = []
 
     def place_elements(
@@ -286,7 +292,7 @@ class RawSink(FileSink):
         self._head = head
         self._head_offset = offset
 
-    def copy_parts(self, original: Original, parts: list[Part]) -> None:
+    def copy_parts(self, original: Original, parts: list[CopiedPart]) -> None:
         """Let `start` copy parts of a file."""
         self._original = original
         self._parts = parts

@@ -19,7 +19,7 @@ from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import HALVES, FormatError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import base
-from revseq_cli.files.copies import Part
+from revseq_cli.files.copies import CopiedPart
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
@@ -61,30 +61,30 @@ class _Entry(NamedTuple):
 
         FormatError if a field is missing or wrong, or offsets and shape do not agree.
         """
-        damaged = FormatError(
-            "has a damaged header", f"an object of {join_names(_FIELDS)}", "", where
-        )
         if not isinstance(fields, dict) or set(fields) != set(_FIELDS):
-            raise damaged
+            raise _damaged_entry(where)
         dtype, shape, offsets = (fields[name] for name in _FIELDS)
         if not isinstance(dtype, str) or not _are_sizes(shape):
-            raise damaged
+            raise _damaged_entry(where)
         if not _are_sizes(offsets) or len(offsets) != 2:
-            raise damaged
+            raise _damaged_entry(where)
         require_sizes(tuple(shape), where)
-        entry = cls(dtype, tuple(shape), *offsets)
-        data_type = _TYPES.get(dtype)
-        if data_type:
-            size = prod(shape) * data_type.size
-            if entry.stop - entry.begin != size:
+        begin, stop = offsets
+        if dtype in _TYPES:
+            size = prod(shape) * _TYPES[dtype].size
+            if stop - begin != size:
                 found = f"has the offsets {offsets}, and {size} bytes by its shape"
                 raise damaged_file(found, where)
-        return entry
+        return cls(dtype, tuple(shape), begin, stop)
 
     def as_json(self) -> dict[str, Any]:
         """Its fields in a header."""
         offsets = (self.begin, self.stop)
         return dict(zip(_FIELDS, (self.dtype, self.shape, offsets), strict=True))
+
+
+def _damaged_entry(where: str) -> FormatError:
+    return FormatError("has a damaged header", f"an object of {join_names(_FIELDS)}", "", where)
 
 
 def _are_sizes(values: object) -> bool:
@@ -95,16 +95,13 @@ def _are_sizes(values: object) -> bool:
 
 
 class _Header(NamedTuple):
-    """The header of a file in the state `identity`; `offset` is that of the first element.
+    """The header of a file."""
 
-    `metadata` is the free text, and `entries` the tensors, which have `size` bytes together.
-    """
-
-    identity: base.Identity
-    offset: int
-    size: int
+    identity: base.Identity  # the state of the file
+    offset: int  # of the first element
+    size: int  # of all elements, in bytes
     metadata: dict[str, str]
-    entries: dict[str, _Entry]
+    entries: dict[str, _Entry]  # the tensors by their names
 
     @classmethod
     def read(cls, path: str, name: str, unchanged: base.Identity | None = None) -> _Header:
@@ -194,7 +191,7 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
     metadata = {}
     if isinstance(template, SafetensorsSource):
         metadata = template.header.metadata
-    _place_after(sink, template, key, metadata, {})
+    _place_last(sink, template, key, metadata, {})
     return sink
 
 
@@ -203,22 +200,22 @@ def _add_to_copy(sink: RawSink, template: Source, key: str, original: Original) 
     header = _Header.read(original.path, original.path, original.identity)
     others = dict(header.entries)
     replaced = others.pop(key, None)
+    gap_begin = header.size
+    gap_stop = header.size
     if replaced:
         original.require_replaceable(key)
         if original.is_input:
             _replace_in_place(sink, template, original, header, replaced)
             return
-    else:
-        replaced = _Entry("", (), header.size, header.size)
-    gap = replaced.stop - replaced.begin
+        gap_begin = replaced.begin
+        gap_stop = replaced.stop
+    gap = gap_stop - gap_begin
     for name, entry in others.items():
-        if entry.begin >= replaced.stop:
+        if entry.begin >= gap_stop:
             others[name] = entry._replace(begin=entry.begin - gap, stop=entry.stop - gap)
-    offset = _place_after(sink, template, key, header.metadata, others)
-    before = Part(header.offset, replaced.begin, offset)
-    after = Part(
-        header.offset + replaced.stop, header.size - replaced.stop, offset + replaced.begin
-    )
+    offset = _place_last(sink, template, key, header.metadata, others)
+    before = CopiedPart(header.offset, gap_begin, offset)
+    after = CopiedPart(header.offset + gap_stop, header.size - gap_stop, offset + gap_begin)
     sink.copy_parts(original, [before, after])
 
 
@@ -229,15 +226,15 @@ def _replace_in_place(
     begin = header.offset + replaced.begin
     end = header.offset + replaced.stop
     sink.place_elements(template, begin)
-    before = Part(0, begin, 0)
-    after = Part(end, header.identity.size - end, end)
+    before = CopiedPart(0, begin, 0)
+    after = CopiedPart(end, header.identity.size - end, end)
     sink.copy_parts(original, [before, after])
 
 
-def _place_after(
+def _place_last(
     sink: RawSink, template: Source, key: str, metadata: dict[str, str], others: dict[str, _Entry]
 ) -> int:
-    """Place a header and the tensor after the others; the offset of the first element of all."""
+    """Place a header, and the tensor after all others; the offset at which the elements begin."""
     where = sink.file.name
     if not key or key == _METADATA or HALVES.search(key):
         raise invalid_name(key, "tensor", "a name such as x", where)
@@ -283,10 +280,6 @@ def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: 
         else:
             item = item._replace(what=entry.dtype)
         items.append(item)
-    return Contents(
-        location.path,
-        "safetensors",
-        tuple(items),
-        find_sole_key(items),
-        attributes=len(header.metadata),
-    )
+    sole_key = find_sole_key(items)
+    count = len(header.metadata)
+    return Contents(location.path, "safetensors", tuple(items), sole_key, attributes=count)

@@ -18,7 +18,7 @@ from revseq_cli import files
 from revseq_cli.core import signals, thresholds
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.files import base, local
-from revseq_cli.files.copies import Part, copy_file, fill_from
+from revseq_cli.files.copies import CopiedPart, copy_file, fill_from
 from revseq_cli.files.new import FileTransaction, NewFile, NewFolder, Scratch
 
 DATA = bytes(range(100))
@@ -158,9 +158,14 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         unchanged = fd.identity
     whole, some = NewFile("whole", overwrite=False), NewFile("some", overwrite=False)
     with FileTransaction(whole, some):
-        fill_from(whole, "x", unchanged, [Part(0, len(DATA), 0)])
+        fill_from(whole, "x", unchanged, [CopiedPart(0, len(DATA), 0)])
         some.write(b"." * 60)
-        fill_from(some, "x", unchanged, [Part(10, 20, 5), Part(90, 10, 50), Part(0, 0, 0)])
+        fill_from(
+            some,
+            "x",
+            unchanged,
+            [CopiedPart(10, 20, 5), CopiedPart(90, 10, 50), CopiedPart(0, 0, 0)],
+        )
     copy_file("x", "again", "again")
     copied = b"." * 5 + DATA[10:30] + b"." * 25 + DATA[90:]
     assert content(folder) == {"x": DATA, "whole": DATA, "again": DATA, "some": copied}

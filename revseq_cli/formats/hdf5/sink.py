@@ -20,7 +20,7 @@ from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import Region
 from revseq_cli.files import base, local
 from revseq_cli.files.base import Identity
-from revseq_cli.files.copies import Part, fill_from
+from revseq_cli.files.copies import CopiedPart, fill_from
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source, WriteResult
 from revseq_cli.formats.hdf5.copies import DatasetLikeInput, ReplacedDataset
@@ -126,7 +126,7 @@ class _DatasetSink(FileSink):
         original = self._new.original
         if original:
             identity = cast("Identity", original.identity)
-            fill_from(self.file, original.path, identity, [Part(0, identity.size, 0)])
+            fill_from(self.file, original.path, identity, [CopiedPart(0, identity.size, 0)])
         self._recorder = Recorder(self.file)
         with self._recorder.wrap_errors():
             self._file = h5py.File(self._recorder, **self._new.options, **options)
