@@ -33,11 +33,9 @@ _PLAIN_LENGTHS = frozenset(dtype_of(t) for t in DataType if t.kind in ("int", "u
 
 
 class Explanation(NamedTuple):
-    """How an array differs from the expected output.
+    """How an array differs from the expected output, as `explain` describes it.
 
-    `differing` is the number of elements that differ, and `first` is the index of the first one.
-    `wrong_sequences` says which sequences are wrong. Without a difference, it and `first` are None.
-    `mistakes` explain the differences; what was undone before the comparison comes first.
+    Without a difference, `first` and `wrong_sequences` are None.
     """
 
     differing: int
@@ -120,9 +118,9 @@ def reverse_subsequences(
         result = _reverse_plain(values, lengths, axis, batch_axis)
         if result is not None:
             return result
-    job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    job = _make_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require_valid(job)
-    with _hints_in_message():
+    with _showing_hints():
         result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
     if _is_labelled(values):
         return values.copy(data=result)
@@ -145,30 +143,32 @@ def _reverse_plain(values: Any, lengths: Any, axis: Axis, batch_axis: Axis) -> A
     if type(axis) is not int or not -rank <= axis < rank:
         return None
     axis %= rank
-    shape = values.shape
-    full = (*shape[:axis], 1, *shape[axis + 1 :])
-    if batch_axis is not None:
-        placed = _place_batch(lengths, full, axis, batch_axis)
-    elif lengths.shape == full:
-        placed = lengths
-    elif lengths.shape == shape[:axis] + shape[axis + 1 :]:
-        placed = lengths.reshape(full)
-    else:
-        return None
-    if placed is None:
+    expanded = _expand_lengths(lengths, values.shape, axis, batch_axis)
+    if expanded is None:
         return None
     if lengths.dtype.kind == "i":
         if lengths.size and lengths.min() < 0:
             return None
-        placed = placed.view(word_of(placed.itemsize))
-    return kernel.reverse(values, placed, axis)
+        expanded = expanded.view(word_of(expanded.itemsize))
+    return kernel.reverse(values, expanded, axis)
 
 
-def _place_batch(
-    lengths: Array,
-    full: tuple[int, ...],
-    axis: int,
-    batch_axis: Axis,
+def _expand_lengths(
+    lengths: Array, shape: tuple[int, ...], axis: int, batch_axis: Axis
+) -> Array | None:
+    """The lengths in the shape of the values with 1 along the axis; None for other lengths."""
+    full = (*shape[:axis], 1, *shape[axis + 1 :])
+    if batch_axis is not None:
+        return _expand_batch(lengths, full, axis, batch_axis)
+    if lengths.shape == full:
+        return lengths
+    if lengths.shape == shape[:axis] + shape[axis + 1 :]:
+        return lengths.reshape(full)
+    return None
+
+
+def _expand_batch(
+    lengths: Array, full: tuple[int, ...], axis: int, batch_axis: Axis
 ) -> Array | None:
     """One length for each index of the batch axis, repeated to the full shape; None for others."""
     rank = len(full)
@@ -214,7 +214,7 @@ def explain(
         `differing` is the number of elements that differ, and `first` the index of the first one.
         `wrong_sequences` has a `count`, the number `of` all sequences, and the simplest `rule` that
         separates the wrong ones from the right ones. Each of the `mistakes` has a `text` and the
-        number of wrong `sequences` that it explains; what was undone comes first.
+        number of wrong `sequences` that it explains; what was restored comes first.
 
     Examples
     --------
@@ -231,21 +231,20 @@ def explain(
     >>> explain(right + 1e-9, values, lengths, axis=1, rtol=0, atol=1e-6).differing
     0
     """
-    job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    job = _make_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require_valid(job)
-    a = _ArraySource("output", output)
+    source = _ArraySource("output", output)
     tolerance = tolerance_of(atol, rtol, ulp, equal_nan)
-    with open_diagnosis(a, job, tolerance, Resources("serial")) as diagnosis:
+    with open_diagnosis(source, job, tolerance, Resources("serial")) as diagnosis:
         if diagnosis is None:
-            raise FormatError(
-                f"a tensor {a.desc}", f"one like the values, {job.values.desc}", where="output"
-            )
+            expected = f"one like the values, {job.values.desc}"
+            raise FormatError(f"a tensor {source.desc}", expected, where="output")
         differences = diagnosis.differences
-    if not differences.count:
-        return Explanation(0, None, None, diagnosis.mistakes)
-    first = tuple(differences.indices[0].tolist())
-    wrong_sequences = diagnosis.wrong_sequences
-    return Explanation(differences.count, first, wrong_sequences, diagnosis.mistakes)
+        if not differences.count:
+            return Explanation(0, None, None, diagnosis.mistakes)
+        first = tuple(differences.indices[0].tolist())
+        wrong_sequences = diagnosis.wrong_sequences
+        return Explanation(differences.count, first, wrong_sequences, diagnosis.mistakes)
 
 
 def violations(
@@ -281,11 +280,11 @@ def violations(
     """
     if not isinstance(feature_level, str):
         raise TypeError(f"feature_level is {feature_level!r}; expected a string, such as '5_0'")
-    job = make_array_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
+    job = _make_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     return spec.violations(*job.descs, spec.FeatureLevel.parse(feature_level))
 
 
-def make_array_job(
+def _make_job(
     values: Any,
     lengths: Any,
     axis: Axis,
@@ -314,7 +313,7 @@ def make_array_job(
     lengths_source = None
     if padding is None:
         lengths_source = _ArraySource("lengths", lengths)
-    with _hints_in_message():
+    with _showing_hints():
         return make_with_hint(source, lengths_source, request)
 
 
@@ -337,29 +336,21 @@ def _as_number(padding: Any) -> complex | None:
 
 
 @contextlib.contextmanager
-def _hints_in_message() -> Iterator[None]:
-    """Put the hint of an error into its message, since Python prints only that."""
+def _showing_hints() -> Iterator[None]:
+    """Make the message of an error say its hint, since Python prints only the message."""
     try:
         yield
     except spec.SpecError as error:
         if not error.hint:
             raise
-        errors = error.parts()
-        _add_hint(errors[-1])
-        raise spec.SpecError(error.violations, error.names, errors=errors) from None
+        # The last part has the hint of all. Parts are made when they are asked for, so that an
+        # error is needed that keeps these.
+        parts = error.parts()
+        parts[-1].show_hint()
+        raise spec.SpecError(error.violations, error.names, errors=parts) from None
     except RevseqError as error:
-        _add_hint(error)
+        error.show_hint()
         raise
-
-
-def _add_hint(error: RevseqError) -> None:
-    """Add the hint of an error to its message; a hint of several lines comes after it."""
-    if not error.hint:
-        return
-    if error.expected and "\n" not in error.hint:
-        error.expected = f"{error.expected}; {error.hint}"
-    else:
-        error.context = error.hint
 
 
 class _ArraySource(MemorySource):
@@ -416,5 +407,5 @@ def _is_labelled(data: Any) -> bool:
 
 def _require_valid(job: Job) -> None:
     """SpecError if the arrays break rules of the operator."""
-    with _hints_in_message():
+    with _showing_hints():
         require_valid(job, spec.FeatureLevel.NONE)

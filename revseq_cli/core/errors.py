@@ -164,6 +164,18 @@ class RevseqError(Exception):
         self.context = self.context or context
         return self
 
+    def show_hint(self) -> Self:
+        """Make the message say the hint, too, for a traceback, and return the error.
+
+        A hint of one line is added to what is expected, and any other one follows the message.
+        """
+        is_line = "\n" not in self.hint
+        if self.expected and self.hint and is_line:
+            self.expected = f"{self.expected}; {self.hint}"
+        elif self.hint:
+            self.context = self.hint
+        return self
+
     def parts(self) -> Sequence[RevseqError]:
         """The errors that this one combines; a single error gives itself."""
         return (self,)

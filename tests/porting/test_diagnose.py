@@ -299,7 +299,7 @@ LARGE = {
 def test_a_large_tensor_is_explained_by_a_sample(words, sizes, memory):
     x, n = a_job(sizes, of_batch=False)
     n = np.minimum(n, sizes[1])
-    job = revseq_cli.arrays.make_array_job(x, n, 1, None, mask=False, padding=None)
+    job = revseq_cli.arrays._make_job(x, n, 1, None, mask=False, padding=None)
     a = revseq_cli.arrays._ArraySource("a", LARGE[words](x, n))
     with open_diagnosis(a, job, None, Resources("serial", memory=memory)) as found:
         mistakes = found.mistakes
