@@ -100,7 +100,7 @@ def command(
         overwrite=overwrite,
         inputs=source.files,
         only=True,
-        elsewhere=resources.elsewhere,
+        on_cluster=resources.on_cluster,
     )
     sink.add_notes(source.notes)
     plan = plan_pass(source, sink, resources)

@@ -246,7 +246,7 @@ def make_request(resources: Resources | None = None, **parameters: Any) -> Reque
     return Request(
         values=parameters.pop("input"),
         output_format=parameters.pop("format_name", None),
-        absolute=resources is not None and resources.elsewhere,
+        absolute=resources is not None and resources.on_cluster,
         typed=typed,
         **parameters,
     )

@@ -216,7 +216,7 @@ def new_sink(
         overwrite=overwrite,
         inputs=job.files,
         only=only,
-        elsewhere=resources.elsewhere,
+        on_cluster=resources.on_cluster,
         axis=job.axis,
         replaces_store=replaces_store,
     )

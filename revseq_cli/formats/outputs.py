@@ -27,14 +27,14 @@ def create_sink(
     overwrite: bool,
     inputs: Iterable[base.Identity] = (),
     only: bool = False,
-    elsewhere: bool = False,
+    on_cluster: bool = False,
     axis: int | None = None,
     replaces_store: bool = False,
 ) -> FileSink:
     """The sink of a result with the shape and data type of `template`.
 
     RevseqError, before the work, for every reason to refuse it. With `only`, the output is no copy
-    of INPUT's file. With `elsewhere`, workers are on machines that may not see the output's file.
+    of INPUT's file. With `on_cluster`, workers are on machines that may not see the output's file.
     `axis` is that of the reversal. With `replaces_store`, a Zarr store of this machine may be
     replaced.
     """
@@ -56,7 +56,7 @@ def create_sink(
         original = _find_input_file(template, row, path)
     key = _choose_key(reference, template, row, original)
     sink = row.load().create_sink(file, template, key, original)
-    if elsewhere and not file.reaches_workers:
+    if on_cluster and not file.reaches_workers:
         sink.write_in_parent()
     sink.add_notes(_note_on_type(row, template, file.name))
     sink.add_notes(_note_on_others(template))

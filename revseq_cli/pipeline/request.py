@@ -17,41 +17,32 @@ NO_BATCH = "none"  # a batch axis that is typed: there is none
 
 @dataclass(frozen=True)
 class Request:
-    """A job as the user asks for it, before anything is read; None for what is not given.
+    """A job as the user asks for it, before anything is read; None for what is not given."""
 
-    `values` and `lengths` name tensors, or are tensors as text. `axis` and `batch_axis` are
-    dimensions of INPUT: numbers, negative from the end, or names. The batch axis may also be
-    NO_BATCH, which says that there is none. With `mask`, a length is the number of ones in a
-    sequence of a mask. With `padding`, it is the number of elements of a sequence of INPUT up to
-    the last one that differs from that value. `like` names one of SYSTEMS, whose axes are the
-    defaults. `input_format` is the format of inputs whose first bytes and suffix do not say theirs;
-    with `forces_format`, of all inputs. `output_format` is that of the output, if it is not its
-    suffix's. With `absolute`, paths become absolute, because workers may have another working
-    directory. `sizes` is the shape of an INPUT that is a raw buffer. `feed` names
-    a tensor for each input of the model in `values`, as NAME=FILE. `typed` is the command line,
-    which hints repeat. `in_python` says that a program asks, so that hints name its parameters.
-    `text_type` is the data type of an INPUT in text that states none.
-    """
-
+    # INPUT and LENGTHS: names of tensors, or tensors as text.
     values: str
     lengths: str | None = None
+    # Dimensions of INPUT: numbers, negative from the end, or names. The batch axis may be NO_BATCH.
     axis: int | str | None = None
+    batch_axis: int | str | None = None
+    like: str | None = None  # one of SYSTEMS, whose axes are the defaults
+    # LENGTHS is a mask: a length is the number of ones in a sequence.
+    mask: bool = False
+    # A length is the number of elements up to the last one that differs from this number.
+    padding: complex | None = None
     dtype: DataType | None = None
     lengths_dtype: DataType | None = None
-    batch_axis: int | str | None = None
-    like: str | None = None
+    text_type: DataType = DataType.FLOAT32  # of an INPUT in text that states none
+    sizes: tuple[int, ...] | None = None  # the shape of an INPUT that is a raw buffer
     level: FeatureLevel = FeatureLevel.NONE
+    # The format of inputs whose first bytes and suffix do not say it; if forced, of all inputs.
     input_format: str | None = None
-    output_format: str | None = None
     forces_format: bool = False
-    absolute: bool = False
-    mask: bool = False
-    padding: complex | None = None
-    sizes: tuple[int, ...] | None = None
-    feed: tuple[str, ...] = ()
-    typed: tuple[str, ...] = ()
-    in_python: bool = False
-    text_type: DataType = DataType.FLOAT32
+    output_format: str | None = None  # if it is not that of the output's suffix
+    absolute: bool = False  # paths become absolute, for workers with another working directory
+    feed: tuple[str, ...] = ()  # NAME=FILE for each input of the model that INPUT is in
+    typed: tuple[str, ...] = ()  # the command line, which hints repeat
+    in_python: bool = False  # a program asks, so that hints name its parameters
 
     @functools.cached_property
     def references(self) -> tuple[Reference, Reference | None]:
@@ -84,14 +75,7 @@ class Request:
         batch_axis = _find_dimension(self.batch_axis, values)
         if self.like is None:
             return axis, batch_axis
-        own_axis, own_batch = SYSTEMS[self.like]
-        if axis is None:
-            axis = own_axis
-            if batch_axis == own_axis:  # the user swaps the axes of the system
-                axis = own_batch
-        if batch_axis is None:
-            batch_axis = _choose_batch_axis(self.like, axis, len(values.sizes))
-        return axis, batch_axis
+        return _complete_axes(self.like, axis, batch_axis, len(values.sizes))
 
     def option(self, name: str, value: str = "") -> str:
         """An option as the user types it: `--batch-axis 0`, or in Python `batch_axis=0`."""
@@ -103,17 +87,36 @@ class Request:
         return f"{name.removeprefix('--').replace('-', '_')}={argument}"
 
 
-def _choose_batch_axis(like: str, axis: int, rank: int) -> int | None:
-    """The batch axis of a system for a reversed axis; None where the system does not say one."""
-    own_axis, own_batch = SYSTEMS[like]
-    batch_axis = None
-    if axis == own_batch:
-        batch_axis = own_axis
-    elif axis == own_axis or own_batch == 0:  # batches come first whatever axis is reversed
-        batch_axis = own_batch
-    if batch_axis is None or batch_axis >= rank:
-        return None
-    return batch_axis
+def _complete_axes(
+    like: str, axis: int | None, batch_axis: int | None, rank: int
+) -> tuple[int, int | None]:
+    """The axis and the batch axis, those that are not typed by the layout of a system.
+
+        typed             time first (0, 1)         batch first (1, 0)
+        none              axis 0, batch axis 1      axis 1, batch axis 0
+        axis 0            batch axis 1              batch axis 1
+        axis 1            batch axis 0              batch axis 0
+        axis 2            no batch axis             batch axis 0
+        batch axis 0      axis 1                    axis 1
+        batch axis 1      axis 0                    axis 0
+        batch axis 2      axis 0                    axis 1
+
+    There is no batch axis where the tensor has too few dimensions.
+    """
+    system_axis, system_batch = SYSTEMS[like]
+    if axis is None:
+        axis = system_axis
+        if batch_axis == system_axis:
+            axis = system_batch
+    if batch_axis is not None:
+        return axis, batch_axis
+    if axis == system_batch:
+        batch_axis = system_axis
+    elif axis == system_axis or system_batch == 0:
+        batch_axis = system_batch
+    if batch_axis is not None and batch_axis >= rank:
+        return axis, None
+    return axis, batch_axis
 
 
 def _find_dimension(axis: int | str | None, values: Source) -> int | None:

@@ -18,9 +18,10 @@ ENGINES = (SERIAL, PROCESSES, DASK)
 class Resources:
     """How much of the machine a pass may use.
 
-    `engine` is one of ENGINES, or AUTO for the best of them. `cores` is 0 for all
-    that this process may use. `memory` is the limit in bytes for all workers together; with dask, for each thread of its workers.
-    `scheduler` is the address of dask's scheduler, "" for that of dask's own configuration.
+    `engine` is one of ENGINES, or AUTO for the best of them. `cores` is 0 for all that this process
+    may use. `memory` is the limit in bytes for all workers together; with dask, for each thread of
+    its workers. `scheduler` is the address of dask's scheduler, "" for that of dask's own
+    configuration.
     """
 
     engine: str = AUTO
@@ -34,6 +35,6 @@ class Resources:
         return self.cores or platform.cores()
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether workers may have another working directory, so that paths must be absolute."""
+    def on_cluster(self) -> bool:
+        """Whether workers may be on other machines, with other folders and working directories."""
         return self.engine == DASK
