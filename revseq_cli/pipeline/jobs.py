@@ -31,10 +31,10 @@ from revseq_cli.pipeline.request import NO_BATCH, Request, list_dimensions
 class Job:
     """One reversal: `values` along `axis` by `lengths`, both open, with their headers read.
 
-    The lengths are unsigned, and have the shape of the values, but 1 along the axis.
-    `lengths_type` is the data type that the user gave them, which feature levels judge; None if it
-    is that of `lengths`. `batch_axis` is the axis that has one length for each of its indices, if
-    the lengths were given so. `notes` are about the headers of its inputs, not their elements.
+    The lengths are unsigned, and have the shape of the values, but 1 along the axis. If they were
+    given as one for each index of another axis, that is the `batch_axis`. `lengths_type` is the
+    data type that the user gave them, which feature levels judge; None if it is that of `lengths`.
+    `notes` are about the headers of its inputs, not their elements.
     """
 
     values: Source
@@ -127,10 +127,10 @@ def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     rank = len(values.sizes)
     if axis is None:
         raise UsageError("no axis is given", _list_axes(values, request), where=values.name)
-    # An axis that is out of range breaks a constraint. Here it matters only where the lengths
+    # An axis that is out of range breaks a constraint. It is an error here only if the lengths
     # cannot be placed without it.
-    needs_dimension = lengths is None or batch_axis is not None or request.mask
-    if needs_dimension and not 0 <= axis < rank:
+    must_place = any([lengths is None, request.mask, batch_axis is not None])
+    if must_place and not 0 <= axis < rank:
         raise UsageError(*describe_axis(axis, rank), where=values.name)
     if lengths is None:
         return _make_padded_job(values, axis, batch_axis, request)
@@ -139,16 +139,14 @@ def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     axis_map = align(values, lengths, axis, batch_axis, mask=request.mask)
     notes = (*values.notes, *lengths.notes, *compare_coordinates(values, lengths))
     if request.mask and axis_map:
-        along = axis_map.index(axis)
-        kept = [i for i in range(len(axis_map)) if i != along]
-        lengths = ScannedSource(lengths, along, kept)
+        time = axis_map.index(axis)  # the dimension of the mask along the axis
+        kept = [i for i in range(len(axis_map)) if i != time]
+        lengths = ScannedSource(lengths, time, kept)
         axis_map = tuple(axis_map[i] for i in kept)
     lengths_type = request.lengths_dtype or lengths.desc.data_type
     lengths = as_unsigned(lengths, request.lengths_dtype)
-    return _place_lengths(
-        Job(values, lengths, axis, None, request, lengths_type, notes),
-        axis_map,
-    )
+    job = Job(values, lengths, axis, None, request, lengths_type, notes)
+    return _place_lengths(job, axis_map)
 
 
 def describe_axis(axis: int, rank: int) -> tuple[str, str]:
@@ -169,7 +167,10 @@ def _list_axes(values: Source, request: Request) -> str:
 
 
 def _place_lengths(job: Job, axis_map: AxisMap | None) -> Job:
-    """The job with its lengths repeated along the axes of the values that the map lacks."""
+    """The job with its lengths repeated along the axes of the values that the map lacks.
+
+    Without a map, they do not fit, and a constraint says so.
+    """
     rank = len(job.values.sizes)
     if axis_map is None or axis_map == tuple(range(rank)):
         return job

@@ -220,7 +220,7 @@ def reverse_into_file(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -
     Returns the number of lengths above the axis size.
     """
     clamped, least = reverse(job, sink, plan)
-    sink.notes += job.describe_lengths(clamped, least)
+    sink.add_notes(job.describe_lengths(clamped, least))
     if verified:
         verify(job, sink, plan)
     job.recheck()
