@@ -26,7 +26,8 @@ from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT, FeatureLevel
 from revseq_cli.pipeline.lengths import as_unsigned
 from revseq_cli.text import numbers, rows
 from revseq_cli.text.examples import Example, NoExampleError, Text, read_values
-from revseq_cli.text.notation import STRAY, PlacedError, TensorText, error_at, lines_of
+from revseq_cli.text.positions import PlacedError, error_at, lines_of
+from revseq_cli.text.tensor_text import STRAY, TensorText
 
 # A page with none of these words has no example of this operator, in any encoding.
 _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCES")
@@ -159,10 +160,10 @@ def _recompute(
     """
     if example.problem:
         raise example.problem
-    example.tensor(OUTPUT)  # without it, nothing else matters
-    values = read_values(example.tensor(INPUT))
-    lengths = read_values(example.tensor(LENGTHS))
-    axis = example.axis()
+    example.require_tensor(OUTPUT)  # without it, nothing else matters
+    values = read_values(example.require_tensor(INPUT))
+    lengths = read_values(example.require_tensor(LENGTHS))
+    axis = example.read_axis()
     if axis is None:
         raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
     errors: list[PlacedError] = []
@@ -188,7 +189,7 @@ def _recompute(
 
 
 def _outputs_of(example: Example) -> list[TensorText]:
-    return [example.tensor(OUTPUT), *example.more_outputs]
+    return [example.require_tensor(OUTPUT), *example.more_outputs]
 
 
 def _find_start(
@@ -266,8 +267,8 @@ def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
 
     FormatError if they contain more than numbers.
     """
-    start = output.opened
-    stop = output.stop
+    start = output.body_start
+    stop = output.body_stop
     if start == stop:
         raise output.error(output.start, f"{output.name} has no values")
     while stray := STRAY.match(output.text, stop):
@@ -284,7 +285,7 @@ def _write_rows(
     text: Text,
 ) -> str:
     """The right rows, with the page's line breaks and indent."""
-    start = output.opened
+    start = output.body_start
     line_break = "\n"
     for end in ("\r\n", "\r"):
         if end in text.text[:start]:

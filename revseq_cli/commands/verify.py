@@ -222,7 +222,7 @@ def _write_verdict(name: str, verdict: Verdict, console: Console) -> Iterator[st
 
 def _write_annotations(results: Sequence[_Result]) -> Iterator[str]:
     """Commands to GitHub's runner, which shows each message next to its line."""
-    from revseq_cli.text.notation import PlacedError
+    from revseq_cli.text.positions import PlacedError
 
     for result in results:
         file = f"::error file={_escape(os.path.normpath(result.name), ':,')}"

@@ -25,7 +25,7 @@ from revseq_cli.formats.contract import FileSink, Location, Original, Source, St
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name
-from revseq_cli.text.numbers import unique
+from revseq_cli.text.json_objects import make_object
 
 # The format's data types, except those of less than a byte.
 _TYPES = {
@@ -128,7 +128,7 @@ class _Header(NamedTuple):
 def _parse_header(raw: bytes, name: str) -> dict[str, Any]:
     """The JSON object of a header, whose free text can be written again; else FormatError."""
     try:
-        fields = json.loads(raw.decode(), object_pairs_hook=unique)
+        fields = json.loads(raw.decode(), object_pairs_hook=make_object)
         # This fails for a text that has half a surrogate pair.
         json.dumps(fields, ensure_ascii=False).encode()
         texts = fields.get(_METADATA, {}).values()

@@ -30,8 +30,8 @@ from revseq_cli.formats.table import Format
 from revseq_cli.formats.text_files import MOST_BRACKETS, read_text, refuse_large
 from revseq_cli.text import json_text, rows
 from revseq_cli.text.examples import LABELS, Text
-from revseq_cli.text.notation import TensorText
-from revseq_cli.text.tables import Table, first_lines, is_table, write_table
+from revseq_cli.text.tables import Table, first_lines, is_table, parse_table, write_table
+from revseq_cli.text.tensor_text import TensorText
 
 # For a number that the default type cannot hold, the types to propose. The bits of a NaN are those
 # of a narrow float.
@@ -63,7 +63,7 @@ class TextSource(MemorySource):
         stated = item.data_type
         self.assumes_type = not stated and not types.asked
         try:
-            values = item.values(stated or types.asked or types.default)
+            values = item.parse_values(stated or types.asked or types.default)
         except FormatError as e:
             if self.assumes_type and types.default.kind == "float":
                 e.add_hint(_propose_type(item))
@@ -79,7 +79,7 @@ def _propose_type(item: Unread) -> str:
     """A hint to the first type that holds all numbers."""
     for data_type in _OTHER_TYPES:
         with contextlib.suppress(FormatError):
-            item.values(data_type)
+            item.parse_values(data_type)
             return f"to read these numbers, add --dtype {data_type.name}"
     return ""
 
@@ -227,7 +227,7 @@ def _open_numbers(text: Text, types: TextTypes) -> Source:
     """
     storage = Storage("text", {"numbers": "alone"})
     with about(text.name):
-        numbers = Table(text.text, file=_file_of(text))
+        numbers = parse_table(text.text, file=_file_of(text))
         return TextSource(numbers, types, text, storage, text.name)
 
 
@@ -322,7 +322,7 @@ class _Json(TextFormat):
         values: NDArray[Any],
         columns: tuple[str, ...] = (),  # noqa: ARG002 - it has no place for them
     ) -> str:
-        return json_text.write(values)
+        return json_text.write_json(values)
 
 
 # Tables
@@ -340,7 +340,7 @@ class _Tables(TextFormat):
         name = text.name if key is None else f"{text.name}::{key}"
         file = _file_of(text)
         with about(name):
-            cells = Table(text.text, self._separator, key, file)
+            cells = parse_table(text.text, self._separator, key, file)
             storage = Storage(self._name, {"separator": self._word})
             try:
                 return TextSource(cells, types, text, storage, name)

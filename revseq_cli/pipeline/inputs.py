@@ -325,7 +325,7 @@ class ExampleText:
         from revseq_cli.formats.text import notation_source  # most jobs are not text
 
         try:
-            item = self.example.tensor(role)
+            item = self.example.require_tensor(role)
         except FormatError as e:
             if role == LENGTHS:
                 name = platform.as_argument(self.text.name)
@@ -336,7 +336,7 @@ class ExampleText:
     def find_axis(self) -> int | None:
         """The axis; None without an Axis line, FormatError for one that is not an integer."""
         with about(self.text.name):
-            return self.example.axis()
+            return self.example.read_axis()
 
     def find_batch_axis(self) -> int | None:
         """None: an example has a length for each sequence."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import html
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,13 +16,17 @@ from revseq_cli.core.dtypes import bits
 from revseq_cli.core.errors import FormatError, RevseqError, about
 from revseq_cli.operator.spec import INPUT, LENGTHS, OUTPUT
 from revseq_cli.text import notation
-from revseq_cli.text.notation import AxisLine, TensorText, error_at
+from revseq_cli.text.markup import remove_markup
+from revseq_cli.text.notation import AxisLine
+from revseq_cli.text.positions import error_at
+from revseq_cli.text.tensor_text import TensorText
 
 if TYPE_CHECKING:
     from revseq_cli.files.base import Identity
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
-LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, LENGTHS: LENGTHS, OUTPUT: OUTPUT}
+_PAGE_LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, OUTPUT: OUTPUT}
+LABELS = {**_PAGE_LABELS, LENGTHS: LENGTHS}
 _OURS = "REVERSE_SUBSEQUENCES"
 # A heading, a title or a field of front matter that names an operator, whose examples follow.
 _OPERATOR = re.compile(
@@ -45,33 +48,33 @@ class Example:
     """One example of a page, of this operator or another: its tensors and its Axis line.
 
     Tensors have the operator's names for them, or else their labels. `more_outputs` are further
-    OutputTensors in the same code block. `problem` is what is wrong with it as an example of this
-    operator. `no_integer` is a line that begins with Axis: and has no integer, a mistake or prose.
-    An example that `can_share` may use the InputTensor of the example before.
+    OutputTensors in the same code block. `no_integer` is a line that begins with Axis: and has no
+    integer, a mistake or prose. An example that `can_share` may use the InputTensor of the example
+    before. `problem` is what is wrong with it as an example of this operator.
     """
 
     page: str
     axis_line: AxisLine | None = None
+    can_share: bool = True
     no_integer: AxisLine | None = None
     tensors: dict[str, TensorText] = field(default_factory=dict)
     more_outputs: list[TensorText] = field(default_factory=list)
     problem: FormatError | None = None
     is_ours: bool = False
-    can_share: bool = True
 
     @property
     def first(self) -> TensorText:
         """The first of its tensors."""
         return min(self.tensors.values(), key=lambda item: item.start)
 
-    def tensor(self, role: str) -> TensorText:
+    def require_tensor(self, role: str) -> TensorText:
         """The tensor of that name in the operator; FormatError if the example lacks it."""
         if role not in self.tensors:
             noun = "lengths" if role == LENGTHS else role
             raise FormatError(f"the example has no {noun}", _ALL_PARTS)
         return self.tensors[role]
 
-    def axis(self) -> int | None:
+    def read_axis(self) -> int | None:
         """The axis, None without an Axis line; FormatError if no such line has an integer."""
         if self.axis_line:
             return self.axis_line.value
@@ -87,22 +90,18 @@ class Example:
         elif self.axis_line is None:
             self.axis_line = line
         else:
-            self._add_problem(line.start, "a second Axis in one example")
+            self._add_problem(line.start, "a second Axis in one example", "each once")
 
     def add_tensor(self, item: TensorText) -> None:
         """Add a tensor; a second one of the operator's is a problem."""
         role = LABELS.get(item.name)
         if role in self.tensors:
-            self._add_problem(item.start, f"a second {item.name} in one example")
+            self._add_problem(item.start, f"a second {item.name} in one example", "each once")
         self.tensors.setdefault(role or item.name, item)
 
-    def _add_problem(
-        self,
-        offset: int,
-        found: str,
-    ) -> None:
+    def _add_problem(self, offset: int, found: str, expected: str) -> None:
         if not self.problem:
-            self.problem = error_at(self.page, offset, found, "each once")
+            self.problem = error_at(self.page, offset, found, expected)
 
     def ends_before_axis(self) -> bool:
         """Whether an Axis line belongs to the next example."""
@@ -120,140 +119,77 @@ class Example:
 
     def takes_output(self, item: TensorText) -> bool:
         """Whether a tensor is one more OutputTensor of this example, in the same code block."""
-        if LABELS.get(item.name) != OUTPUT or not self.tensors.keys() >= {LENGTHS, OUTPUT}:
+        is_output = LABELS.get(item.name) == OUTPUT
+        if not is_output or not self.tensors.keys() >= {LENGTHS, OUTPUT}:
             return False
-        before = [self.tensors[OUTPUT], *self.more_outputs][-1]
-        if not item.text[before.stop : item.start].isspace():
+        last_output = [self.tensors[OUTPUT], *self.more_outputs][-1]
+        if not item.text[last_output.body_stop : item.start].isspace():
             return False
-        return not _FENCE.search(item.page, before.stop, item.start)
+        return not _FENCE.search(item.page, last_output.body_stop, item.start)
 
+    def share_input(self, before: Example) -> None:
+        """Take the InputTensor of the example before, and its axis, if this one has only lengths."""
+        has_only_lengths = self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
+        if not self.can_share or not has_only_lengths or INPUT not in before.tensors:
+            return
+        self.tensors[INPUT] = before.tensors[INPUT]
+        if not self.axis_line and not self.no_integer:
+            self.axis_line = before.axis_line
 
-def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
-    """Every example of a page, of this operator or another, from the page's items.
+    def recognize(self, *, is_below_name: bool) -> None:
+        """Find out whether it is one of this operator: `is_ours` says so.
 
-    An example ends with its OutputTensor, or before an InputTensor. An Axis line before the first
-    tensor belongs to the next example, and so does one after an example that has an Axis line
-    already. Tensors without values, as `check` and `run --dry-run` print them, begin no example.
-    """
-    examples: list[Example] = []
-    axis_before: AxisLine | None = None
-    skips = False  # the item before was a tensor without values
-    can_share = True
-    for item in items:
-        last = examples[-1] if examples else None
-        if isinstance(item, AxisLine):
-            if last and not last.ends_before_axis():
-                last.add_axis(item)
-            elif item.value is not None:
-                axis_before = item
-            continue
-        begins = not last or last.ends_before(item)
-        skips = item.is_described_only and (skips or _begins_description(item, begins=begins))
-        if skips:
-            can_share = can_share and item.name != INPUT
-        elif last and not axis_before and last.takes_output(item):
-            last.more_outputs.append(item)
-        elif last and not begins:
-            last.add_tensor(item)
-        else:
-            last = Example(page, axis_before, can_share=can_share)
-            last.add_tensor(item)
-            examples.append(last)
-            axis_before = None
-            can_share = True
-    _find_ours(page, examples)
-    return examples
-
-
-def _begins_description(item: TensorText, *, begins: bool) -> bool:
-    """Whether a tensor without values begins a description of tensors, and not an example."""
-    role = LABELS.get(item.name)
-    return role == INPUT or (role is None and begins)
-
-
-def _find_ours(page: str, examples: list[Example]) -> None:
-    """Set `is_ours` of each example of this operator.
-
-    None is below a heading that names another operator. Elsewhere an example with lengths and no
-    unknown tensors is one, since only this operator has lengths; and below the name of this
-    operator also one with two parts or more, which is incomplete, unless its OutputTensor shows
-    another operator.
-    """
-    operators: list[tuple[int, str]] = []
-    if "DML_" in page.upper():
-        operators = [(match.start(), match[1].upper()) for match in _OPERATOR.finditer(page)]
-    mention = page.find(_OURS)
-    before: Example | None = None
-    for example in examples:
-        _share_input(example, before)
-        before = example
-        start = example.first.start
-        above = bisect.bisect(operators, (start, "")) - 1
-        operator = operators[above][1] if above >= 0 else ""
-        if operator and not operator.startswith(_OURS):
-            continue
-        is_below_name = bool(operator) or 0 <= mention < start
-        unknown = [item for name, item in example.tensors.items() if name not in LABELS]
-        if LENGTHS in example.tensors and not unknown:
-            example.is_ours = True
+        With lengths and no unknown tensors it is, since only this operator has lengths. Below the
+        name of this operator, it also is with two parts or more: then it is incomplete, or has a
+        wrong label. But its OutputTensor may show that it is one of another operator.
+        """
+        unknown = [item for name, item in self.tensors.items() if name not in LABELS]
+        if LENGTHS in self.tensors and not unknown:
+            self.is_ours = True
         elif is_below_name:
-            example.is_ours = _count_parts(example) > 1 and not _shows_another_operator(example)
-        if example.is_ours and unknown and not example.problem:
-            example.problem = _refuse_label(page, example, unknown[0])
+            self.is_ours = self._count_parts() > 1 and not self._shows_another_operator()
+        if self.is_ours and unknown:
+            missing = [label for label, role in _PAGE_LABELS.items() if role not in self.tensors]
+            expected = " or ".join(missing) or "no more"
+            self._add_problem(unknown[0].start, f"the label {unknown[0].name}", expected)
 
+    def _count_parts(self) -> int:
+        parts = self.tensors.keys() & {INPUT, LENGTHS, OUTPUT}
+        return len(parts) + bool(self.axis_line)
 
-def _share_input(example: Example, before: Example | None) -> None:
-    """Give an example the InputTensor of the example before, and its axis, if it has none."""
-    if not before or not before.is_ours or INPUT not in before.tensors:
-        return
-    if not example.can_share or example.tensors.keys() not in ({LENGTHS}, {LENGTHS, OUTPUT}):
-        return
-    example.tensors[INPUT] = before.tensors[INPUT]
-    if not example.axis_line and not example.no_integer:
-        example.axis_line = before.axis_line
+    def _shows_another_operator(self) -> bool:
+        """Whether the OutputTensor is no reversal, whatever the lengths are: it may be a sum.
 
-
-def _count_parts(example: Example) -> int:
-    parts = example.tensors.keys() & {INPUT, LENGTHS, OUTPUT}
-    return len(parts) + bool(example.axis_line)
-
-
-def _refuse_label(
-    page: str,
-    example: Example,
-    item: TensorText,
-) -> FormatError:
-    """The error for a tensor that is none of the operator's."""
-    missing = [
-        label for label, role in LABELS.items() if role not in example.tensors and label != LENGTHS
-    ]
-    return error_at(page, item.start, f"the label {item.name}", " or ".join(missing) or "no more")
-
-
-def _shows_another_operator(example: Example) -> bool:
-    """Whether no lengths would give the OutputTensor, which may be a sum; False with lengths."""
-    tensors = example.tensors
-    if LENGTHS in tensors or not tensors.keys() >= {INPUT, OUTPUT} or not example.axis_line:
-        return False
-    axis = example.axis_line.value
-    try:
-        values, output = (read_values(tensors[role]) for role in (INPUT, OUTPUT))
-    except RevseqError:
-        return False  # the mistake is reported where the example is recomputed
-    if values.shape != output.shape:
-        return True
-    if axis is None or not 0 <= axis < values.ndim:
-        return False
-    sequences = np.moveaxis(bits(values), axis, -1).reshape(-1, values.shape[axis])
-    outputs = np.moveaxis(bits(output), axis, -1).reshape(sequences.shape)
-    return not all(map(_is_partly_reversed, sequences, outputs))
+        False for an example with lengths, and for one that cannot be recomputed.
+        """
+        if LENGTHS in self.tensors or not self.tensors.keys() >= {INPUT, OUTPUT}:
+            return False
+        if not self.axis_line:
+            return False
+        try:
+            values = read_values(self.tensors[INPUT])
+            output = read_values(self.tensors[OUTPUT])
+        except RevseqError:
+            return False  # the mistake is reported where the example is recomputed
+        return not _can_be_reversal(values, output, self.axis_line.value)
 
 
 def read_values(tensor: TensorText) -> NDArray[Any]:
     """The values of a tensor that has a header; FormatError for others."""
     if not tensor.desc:
         raise FormatError("has no header")
-    return tensor.values(tensor.desc.data_type)
+    return tensor.parse_values(tensor.desc.data_type)
+
+
+def _can_be_reversal(values: NDArray[Any], output: NDArray[Any], axis: int | None) -> bool:
+    """Whether there are lengths for which the output is right; True for what is no axis."""
+    if values.shape != output.shape:
+        return False
+    if axis is None or not 0 <= axis < values.ndim:
+        return True
+    sequences = np.moveaxis(bits(values), axis, -1).reshape(-1, values.shape[axis])
+    outputs = np.moveaxis(bits(output), axis, -1).reshape(sequences.shape)
+    return all(map(_is_partly_reversed, sequences, outputs))
 
 
 def _is_partly_reversed(sequence: NDArray[Any], output: NDArray[Any]) -> bool:
@@ -264,6 +200,96 @@ def _is_partly_reversed(sequence: NDArray[Any], output: NDArray[Any]) -> bool:
     # The first and the last element that moved are equally far from the ends of the part.
     length = int(differing[0] + differing[-1]) + 1
     return np.array_equal(sequence[:length][::-1], output[:length])
+
+
+def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
+    """Every example of a page, of this operator or another, from the page's items."""
+    grouping = _Grouping(page)
+    for item in items:
+        if isinstance(item, AxisLine):
+            grouping.add_axis(item)
+        else:
+            grouping.add_tensor(item)
+    headings = _Headings(page)
+    before: Example | None = None
+    for example in grouping.examples:
+        if before and before.is_ours:
+            example.share_input(before)
+        operator = headings.find_operator(example.first.start)
+        if not operator or operator.startswith(_OURS):
+            example.recognize(is_below_name=bool(operator))
+        before = example
+    return grouping.examples
+
+
+class _Grouping:
+    """The examples of a page, which gets its items one after another.
+
+    An example ends with its OutputTensor, or before an InputTensor. An Axis line before the first
+    tensor belongs to the next example, and so does one after an example that has an Axis line
+    already. Tensors without values, as `check` and `run --dry-run` print them, begin no example.
+    """
+
+    def __init__(self, page: str) -> None:
+        self.examples: list[Example] = []
+        self._page = page
+        self._next_axis: AxisLine | None = None  # of the example that comes next
+        self._can_share_next = True  # whether that one may use the InputTensor of the one before
+        self._is_description = False  # whether the tensor before had no values
+
+    def add_axis(self, line: AxisLine) -> None:
+        last = self.examples[-1] if self.examples else None
+        if last and not last.ends_before_axis():
+            last.add_axis(line)
+        elif line.value is not None:
+            self._next_axis = line
+
+    def add_tensor(self, item: TensorText) -> None:
+        last = self.examples[-1] if self.examples else None
+        is_next = last is None or last.ends_before(item)
+        self._is_description = self._describes(item, is_next=is_next)
+        if self._is_description:
+            self._can_share_next = self._can_share_next and item.name != INPUT
+        elif last and not self._next_axis and last.takes_output(item):
+            last.more_outputs.append(item)
+        elif last and not is_next:
+            last.add_tensor(item)
+        else:
+            self._begin_example(item)
+
+    def _describes(self, item: TensorText, *, is_next: bool) -> bool:
+        """Whether a tensor is in a description, which begins as an example would."""
+        if not item.is_described_only:
+            return False
+        role = LABELS.get(item.name)
+        is_first = role == INPUT or (role is None and is_next)
+        return self._is_description or is_first
+
+    def _begin_example(self, item: TensorText) -> None:
+        example = Example(self._page, self._next_axis, self._can_share_next)
+        example.add_tensor(item)
+        self.examples.append(example)
+        self._next_axis = None
+        self._can_share_next = True
+
+
+class _Headings:
+    """Where a page names operators: in headings, and this one anywhere."""
+
+    def __init__(self, page: str) -> None:
+        self._operators: list[tuple[int, str]] = []
+        if "DML_" in page.upper():
+            matches = _OPERATOR.finditer(page)
+            self._operators = [(match.start(), match[1].upper()) for match in matches]
+        self._mention = page.find(_OURS)
+
+    def find_operator(self, offset: int) -> str:
+        """The operator of the heading above, or else this one if it is named above; "" if not."""
+        above = bisect.bisect(self._operators, (offset, "")) - 1
+        if above >= 0:
+            _, name = self._operators[above]
+            return name
+        return _OURS if 0 <= self._mention < offset else ""
 
 
 @dataclass(frozen=True)
@@ -307,67 +333,3 @@ class Text:
     def page_examples(self) -> list[Example]:
         """Every example of a page, of this operator or another; none of a text that is no page."""
         return find_examples(self.text, notation.parse_page(self.text, remove_markup(self.text)))
-
-
-# The markup around examples. TensorFlow's <tf.Tensor: ...> is none.
-_COMMENT = re.compile(r"//[^\n]*")
-_TAG = re.compile(r"<!\[CDATA\[|\]\]>|<(?!tf\.)[/!a-zA-Z][^<>]{0,1000}>")
-# These tags begin or end a line, as in a browser.
-_BLOCK = re.compile(
-    r"</?(?:p|div|li|ul|ol|dl|dt|dd|pre|section|article|main|body|h[1-6]|tr|td|th|table|summary"
-    r"|details|figure|blockquote|br|hr)\b",
-    re.IGNORECASE,
-)
-# Inline markup shows nothing itself, so that a word goes on after it, as highlighters write -1.
-_INLINE = re.compile(
-    r"</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|u)\b[^<>]{0,200}>",
-    re.IGNORECASE,
-)
-_TORN = re.compile(
-    rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE
-)
-_REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
-_QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
-
-
-def remove_markup(text: str) -> str:
-    """The text with blanks instead of comments and markup.
-
-    Its only line breaks are line feeds. Quick searches spare long texts most of the work.
-    """
-    text = notation.lines_of(text)
-    if "<" in text:  # a word without the markup inside it begins where it began
-        text = _TORN.sub(_join_word, text)
-    if "&" in text:
-        text = _REFERENCE.sub(_replace_reference, text)
-    for mark in ("**", "`", "\xa0", "\u3000"):
-        text = text.replace(mark, " " * len(mark))
-    if "<" in text or ">" in text:
-        text = _QUOTE.sub(_blank, _TAG.sub(_blank, text))
-    if "//" in text:
-        text = _COMMENT.sub(_blank, text)
-    return text
-
-
-def _join_word(match: re.Match[str]) -> str:
-    return _INLINE.sub("", match[0]).ljust(len(match[0]))
-
-
-def _blank(match: re.Match[str]) -> str:
-    """Blanks and line feeds for markup; a tag that begins or ends a line becomes a line feed."""
-    blanks = re.sub(r"[^\n]", " ", match[0])
-    return f"\n{blanks[1:]}" if _BLOCK.match(match[0]) else blanks
-
-
-def _replace_reference(match: re.Match[str]) -> str:
-    """The character that an HTML reference means, with blanks on the side where no number is."""
-    width = len(match[0])
-    character = html.unescape(match[0])
-    if character.isspace():
-        return " " * width
-    if len(character) != 1 or not character.isprintable() or character in "<>":
-        return match[0]
-    after = match.string[match.end() : match.end() + 1]
-    if after.isalnum() or after == ".":
-        return character.rjust(width)
-    return character.ljust(width)

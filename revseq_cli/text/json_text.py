@@ -5,9 +5,10 @@ The values are read as the bracket notation is, so that no digit is lost, and on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +19,19 @@ from revseq_cli.core.dtypes import describe_array, require_sizes
 from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType
 from revseq_cli.text import numbers, rows
-from revseq_cli.text.notation import TensorText, body_at, error_at
+from revseq_cli.text.json_objects import make_object
+from revseq_cli.text.notation import body_at
+from revseq_cli.text.positions import error_at
+from revseq_cli.text.tensor_text import TensorText
 
 _WANTED = "a nested list, or an object of DataType, Sizes and Values"
 _KEYS = frozenset({"DataType", "Sizes", "Values"})
-# Where the values begin: of a text that is a list, and after their key. A quote inside a string has
-# a \ before it.
-_VALUES = re.compile(r'\s*(?=\[)|(?s:.*?)(?<!\\)"Values"\s*:\s*')
+# What is before the values: nothing in a text that is a list, or else all up to their key. A quote
+# inside a string has a \ before it.
+_BEFORE_VALUES = re.compile(r'\s*(?=\[)|(?s:.*?)(?<!\\)"Values"\s*:\s*')
 _BLANKS = re.compile(r"\s*")
 _AFTER_KEY = re.compile(r"\s*:\s*")
+_AFTER_VALUE = re.compile(r"\s*(?:,\s*)?")
 _NO_LINE_BREAK = re.compile(r"[^\r\n]")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
 _LONGEST_SIZE = 25  # digits of an integer outside the values; Python refuses thousands
@@ -35,7 +40,9 @@ _LONGEST_SIZE = 25  # digits of an integer outside the values; Python refuses th
 class NotTensorError(FormatError):
     """A JSON text that is no tensor; `keys` are those of its object that may be tensors."""
 
-    keys: tuple[str, ...] = ()
+    def __init__(self, found: str, expected: str = "", keys: Sequence[str] = ()) -> None:
+        super().__init__(found, expected)
+        self.keys = tuple(keys)
 
 
 def parse_json(text: str, key: str | None = None) -> TensorText:
@@ -47,57 +54,68 @@ def parse_json(text: str, key: str | None = None) -> TensorText:
         raise FormatError("is empty", _WANTED)
     if key is not None:
         return _parse_member(text, key)
-    values = _VALUES.match(text)
-    tensor = body_at(text, values.end()) if values else None
-    entries = _load_around(text, tensor)
-    if tensor and not isinstance(entries, dict):
-        return tensor
-    if not tensor or not isinstance(entries, dict) or set(entries) - _KEYS:
+    before = _BEFORE_VALUES.match(text)
+    if not before:
+        raise _refuse(text, _load(text))
+    values = body_at(text, before.end())
+    entries = _load_around(text, values)
+    if not isinstance(entries, dict):  # the text is only the values
+        return values
+    if set(entries) - _KEYS:
         raise _refuse(text, entries)
     data_type = None
     if entries.get("DataType") is not None:
         data_type = DataType.parse(str(entries["DataType"]))
-    return replace(tensor, stated=(data_type, _read_sizes(entries.get("Sizes"))))
+    sizes = _read_sizes(entries.get("Sizes"))
+    return replace(values, stated_type=data_type, stated_sizes=sizes)
 
 
-def _load_around(text: str, tensor: TensorText | None) -> object:
+def _load_around(text: str, values: TensorText) -> object:
     """The text as JSON, in which 0 stands for the values."""
-    start = tensor.opened if tensor else 0
-    stop = tensor.stop if tensor else 0
-    if tensor and text.count("[", start, stop) != text.count("]", start, stop):
-        _ = tensor.body  # the error says where a bracket is missing
-    around = f"{text[:start]}0{text[stop:]}" if tensor else text
-    try:
-        return json.loads(around, object_pairs_hook=numbers.unique, parse_int=_read_integer)
-    except json.JSONDecodeError as e:
-        offset = e.pos
-        if tensor and offset > start:
-            offset += stop - start - 1
-        raise error_at(text, offset, f"not JSON: {e.msg}") from None
-    except RecursionError:
-        raise _too_deep() from None
+    start = values.body_start
+    stop = values.body_stop
+    if text.count("[", start, stop) != text.count("]", start, stop):
+        _ = values.shape_and_numbers  # the error says where a bracket is missing
+    with _errors_in(text, values):
+        return _load_object(f"{text[:start]}0{text[stop:]}")
+
+
+def _load(text: str) -> object:
+    with _errors_in(text):
+        return _load_object(text)
+
+
+def _load_object(text: str) -> object:
+    return json.loads(text, object_pairs_hook=make_object, parse_int=_read_integer)
 
 
 def _read_integer(digits: str) -> int:
     return int(digits[:_LONGEST_SIZE])
 
 
-def _too_deep() -> FormatError:
-    return FormatError(
-        "nested too deep", f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML"
-    )
+@contextlib.contextmanager
+def _errors_in(text: str, values: TensorText | None = None) -> Iterator[None]:
+    """Turn errors of Python's parser into errors about the text, in which it got 0 for values."""
+    try:
+        yield
+    except json.JSONDecodeError as e:
+        offset = e.pos
+        if values and offset > values.body_start:
+            offset += values.body_stop - values.body_start - len("0")
+        raise error_at(text, offset, f"not JSON: {e.msg}") from None
+    except RecursionError:
+        expected = f"at most {MOST_DIMENSIONS} dimensions, and 8 in DirectML"
+        raise FormatError("nested too deep", expected) from None
 
 
 def _refuse(text: str, entries: object) -> NotTensorError:
     """The error for JSON that is no tensor."""
     if not isinstance(entries, dict) or not entries:
         return NotTensorError("is JSON but not a tensor", _WANTED)
-    error = NotTensorError(
-        f"is JSON but not a tensor: it has the keys {join_names(entries)}", _WANTED
-    )
     members = _find_members(text)
-    error.keys = tuple(key for key, (start, _) in members.items() if text[start] == "[")
-    return error
+    keys = [key for key, part in members.items() if text[part.start] == "["]
+    found = f"is JSON but not a tensor: it has the keys {join_names(entries)}"
+    return NotTensorError(found, _WANTED, keys)
 
 
 def _read_sizes(sizes: object) -> tuple[int, ...] | None:
@@ -120,56 +138,46 @@ def _parse_member(text: str, key: str) -> TensorText:
     members = _find_members(text)
     if key not in members:
         raise FormatError(f"has no key {key[:80]!r}", f"one of {join_names(members)}")
-    start, stop = members[key]
-    before = _NO_LINE_BREAK.sub(" ", text[:start])
-    member = before + text[start:stop]
-    tensor = parse_json(member) if text[start] in '[{"' else body_at(member, start)  # a number
+    part = members[key]
+    member = _NO_LINE_BREAK.sub(" ", text[: part.start]) + text[part]
+    if text[part.start] in '[{"':
+        tensor = parse_json(member)
+    else:  # a number
+        tensor = body_at(member, part.start)
     others = tuple(name for name in members if name != key)
     return replace(tensor, page=text, others=others)
 
 
-def _find_members(text: str) -> dict[str, tuple[int, int]]:
-    """Where the value of each key of the outer object begins and ends.
-
-    FormatError for what is not JSON.
-    """
+def _find_members(text: str) -> dict[str, slice]:
+    """Where the value of each key of the outer object is; FormatError for what is not JSON."""
     decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-    members: list[tuple[str, tuple[int, int]]] = []
+    members: list[tuple[str, slice]] = []
     offset = _skip(_BLANKS, text, text.index("{") + 1)
-    try:
+    with _errors_in(text):
         while text[offset : offset + 1] not in ("}", ""):
             key, offset = decoder.raw_decode(text, offset)
             start = _skip(_AFTER_KEY, text, offset)
-            _, offset = decoder.raw_decode(text, start)
-            members.append((str(key), (start, offset)))
-            offset = _skip(_BLANKS, text, offset)
-            if text[offset : offset + 1] == ",":
-                offset = _skip(_BLANKS, text, offset + 1)
-    except json.JSONDecodeError as e:
-        raise error_at(text, e.pos, f"not JSON: {e.msg}") from None
-    except RecursionError:
-        raise _too_deep() from None
-    return numbers.unique(members)
+            _, stop = decoder.raw_decode(text, start)
+            members.append((str(key), slice(start, stop)))
+            offset = _skip(_AFTER_VALUE, text, stop)
+    return make_object(members)
 
 
-def _skip(
-    pattern: re.Pattern[str],
-    text: str,
-    offset: int,
-) -> int:
+def _skip(pattern: re.Pattern[str], text: str, offset: int) -> int:
+    """The offset after what the pattern matches there, if it does."""
     match = pattern.match(text, offset)
     return match.end() if match else offset
 
 
-def write(values: NDArray[Any]) -> str:
+def write_json(values: NDArray[Any]) -> str:
     """The JSON object of a tensor, a row a line; what JSON has no number for is a string."""
     desc = describe_array(values)
     head = f'{{"DataType": "{desc.data_type.name}", "Sizes": {list(desc.sizes)}, "Values":\n'
-    as_texts: Callable[[NDArray[Any]], list[str]] = _quote_special
-    return head + rows.put_brackets(rows.make_rows(values, as_texts), desc.sizes) + "}"
+    return head + rows.put_brackets(rows.make_rows(values, _render_json), desc.sizes) + "}"
 
 
-def _quote_special(values: NDArray[Any]) -> list[str]:
+def _render_json(values: NDArray[Any]) -> list[str]:
+    """Each value as a number of JSON, or else as a string."""
     texts = numbers.render_numbers(values)
     if values.dtype.kind in "fiub":
         for i in np.flatnonzero(~np.isfinite(values)).tolist():

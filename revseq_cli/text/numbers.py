@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import dtypes, signals
 from revseq_cli.core.dtypes import bits, word_of
-from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import DataType
 
 LONGEST = 1100  # characters of a number: the longest exact decimal of a FLOAT64 has 1,077
@@ -51,11 +51,7 @@ _BITS = re.compile(r"(\"?)0x(?P<bits>[0-9a-f]{1,4})\1", re.IGNORECASE)
 class LiteralError(ValueError):
     """The number at `index` cannot be held by its data type; `problem` says why."""
 
-    def __init__(
-        self,
-        index: int,
-        problem: str,
-    ) -> None:
+    def __init__(self, index: int, problem: str) -> None:
         super().__init__(index, problem)
         self.index = index
         self.problem = problem
@@ -69,12 +65,12 @@ def parse_numbers(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     """
     _require_short(tokens)
     if data_type.kind == "float":
-        return _parse_floats(tokens, dtypes.dtype_of(data_type), data_type.name)
+        return _parse_floats(tokens, _float_type(data_type.name, dtypes.dtype_of(data_type)))
     if data_type.kind == "complex":
-        return _parse_complex(tokens, dtypes.dtype_of(data_type), data_type.name)
+        return _parse_complex(tokens, data_type)
     if data_type.kind == "minifloat":
         return _parse_minifloats(tokens, data_type)
-    return _parse_integers(tokens, dtypes.dtype_of(data_type), data_type.name)
+    return _parse_integers(tokens, data_type)
 
 
 def is_number(token: str) -> bool:
@@ -120,41 +116,40 @@ def _read_exact(token: str) -> Decimal | None:
 # Integers
 
 
-def _parse_integers(
-    tokens: Sequence[str],
-    dtype: np.dtype[Any],
-    name: str,
-) -> NDArray[Any]:
-    least, most = 0, 1
+@dataclass(frozen=True)
+class _IntegerType:
+    """A type of integers: its name and its range."""
+
+    name: str
+    least: int
+    most: int
+
+
+def _parse_integers(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+    dtype = dtypes.dtype_of(data_type)
+    kind = _IntegerType(data_type.name, 0, 1)
     if dtype.kind != "b":
-        least = int(np.iinfo(dtype).min)
-        most = int(np.iinfo(dtype).max)
+        limits = np.iinfo(dtype)
+        kind = _IntegerType(data_type.name, int(limits.min), int(limits.max))
     numbers = _read_plain(int, tokens, _INTEGER_CHARACTERS)
-    if not numbers or not least <= min(numbers) <= max(numbers) <= most:
-        numbers = [
-            _read_integer(i, token, least, most, name)  # which may be written as 1.0 or 1e3
-            for i, token in enumerate(tokens)
-        ]
+    if not numbers or min(numbers) < kind.least or max(numbers) > kind.most:
+        # Some may be written as 1.0 or 1e3.
+        numbers = [_read_integer(i, token, kind) for i, token in enumerate(tokens)]
     return np.array(numbers, dtype=dtype)
 
 
-def _read_integer(
-    index: int,
-    token: str,
-    least: int,
-    most: int,
-    name: str,
-) -> int:
+def _read_integer(index: int, token: str, kind: _IntegerType) -> int:
     exact = _read_exact(token)
     shown = token[:_SHOWN]
     if exact is None and _SPECIAL.fullmatch(token):
-        raise LiteralError(index, f"{name} has no {shown}")
+        raise LiteralError(index, f"{kind.name} has no {shown}")
     if exact is None:
         raise _not_a_number(index, token)
     if exact != exact.to_integral_value():
-        raise LiteralError(index, f"{shown} is a fraction, which {name} cannot hold")
-    if not least <= exact <= most:
-        raise LiteralError(index, f"{shown} does not fit {name} ({least} to {most})")
+        raise LiteralError(index, f"{shown} is a fraction, which {kind.name} cannot hold")
+    if not kind.least <= exact <= kind.most:
+        limits = f"({kind.least} to {kind.most})"
+        raise LiteralError(index, f"{shown} does not fit {kind.name} {limits}")
     return int(exact)
 
 
@@ -165,27 +160,62 @@ def _not_a_number(index: int, token: str) -> LiteralError:
 # Floats
 
 
-def _parse_floats(
-    tokens: Sequence[str],
-    dtype: np.dtype[Any],
-    name: str,
-) -> NDArray[Any]:
-    wide, patterns = _read_floats(tokens)
-    digits = int(np.finfo(dtype).nmant)
-    with np.errstate(over="ignore"):
-        _correct_halves(wide, wide.astype(dtype), tokens, digits)
-        values = wide.astype(dtype)
-    _require_exact(wide, values, tokens, digits, name)
-    _set_nan_bits(values, patterns, tokens, name)
+@dataclass(frozen=True)
+class _FloatType:
+    """A type of floats: its name, and how many binary digits it has after the first one."""
+
+    name: str
+    dtype: np.dtype[Any]
+    digits: int
+    is_minifloat: bool = False
+
+    def round(self, wide: NDArray[np.float64]) -> NDArray[Any]:
+        """The nearest numbers of the type."""
+        with np.errstate(all="ignore"):
+            if self.is_minifloat:
+                return _round_to_odd(wide).astype(self.dtype)
+            return wide.astype(self.dtype)
+
+
+def _float_type(name: str, dtype: np.dtype[Any]) -> _FloatType:
+    return _FloatType(name, dtype, int(np.finfo(dtype).nmant))
+
+
+def _round_to_odd(wide: NDArray[np.float64]) -> NDArray[np.float32]:
+    """FLOAT64 numbers cut to FLOAT32, with the last bit set where something was cut off.
+
+    ml_dtypes rounds twice: FLOAT64 to FLOAT32, and that to its type. The last bit says on which
+    side of a FLOAT32 the number is, so that the second rounding gives the nearest value.
+    """
+    narrow = wide.astype(np.float32)
+    is_finite = np.isfinite(wide)
+    is_larger = is_finite & (np.abs(narrow) > np.abs(wide))
+    narrow[is_larger] = np.nextafter(narrow[is_larger], np.float32(0))
+    is_cut = is_finite & (narrow != wide)
+    words = narrow.view(np.uint32)
+    words[is_cut] |= 1
+    return narrow
+
+
+def _parse_floats(tokens: Sequence[str], kind: _FloatType) -> NDArray[Any]:
+    wide, nan_bits = _read_floats(tokens)
+    _correct_halves(wide, tokens, kind)
+    values = kind.round(wide)
+    _require_exact(wide, values, tokens, kind)
+    if kind.is_minifloat:  # some have no infinity, or no negative numbers
+        is_lost = np.isnan(values.astype(np.float64)) & ~np.isnan(wide)
+        for i in np.flatnonzero(is_lost).tolist():
+            raise LiteralError(i, f"{kind.name} has no {tokens[i][:_SHOWN]}")
+    _set_nan_bits(values, nan_bits, tokens, kind)
     return values
 
 
 def _read_floats(tokens: Sequence[str]) -> tuple[NDArray[np.float64], dict[int, int]]:
-    """The numbers as FLOAT64, and the bits of NaNs by their indices."""
-    patterns: dict[int, int] = {}
+    """The numbers as FLOAT64, and by their indices the bits of NaNs that are written with them."""
+    nan_bits: dict[int, int] = {}
     numbers = _read_plain(float, tokens, _FLOAT_CHARACTERS)
     if numbers is not None:
-        return np.array(numbers, np.float64), patterns
+        return np.array(numbers, np.float64), nan_bits
     numbers = []
     for i, token in enumerate(tokens):
         number = _NUMBER.fullmatch(token)
@@ -197,79 +227,66 @@ def _read_floats(tokens: Sequence[str]) -> tuple[NDArray[np.float64], dict[int, 
             raise _not_a_number(i, token)
         numbers.append(float(special["value"].partition("(")[0]))
         if special["bits"]:
-            patterns[i] = int(special["bits"], 16)
-    return np.array(numbers, np.float64), patterns
+            nan_bits[i] = int(special["bits"], 16)
+    return np.array(numbers, np.float64), nan_bits
 
 
-def _correct_halves(
-    wide: NDArray[np.float64],
-    rounded: NDArray[Any],
-    tokens: Sequence[str],
-    digits: int,
-) -> None:
-    """Move FLOAT64 numbers half-way between two narrow values towards the exact number.
+def _correct_halves(wide: NDArray[np.float64], tokens: Sequence[str], kind: _FloatType) -> None:
+    """Move FLOAT64 numbers half-way between two values of a type towards the number as written.
 
-    The exact number is rounded twice, first to FLOAT64. A FLOAT64 half-way between two values of
-    `digits` binary digits has one digit more than they, followed by zeros; only there the first
-    rounding can change the result.
+    A number is rounded twice, to FLOAT64 and to the type. The first rounding can only change the
+    result if it ends half-way between two values of the type: 1.00048828125000000001 becomes
+    1.00048828125, for which FLOAT16 takes 1.0, though the next value is nearer.
+
+    A number half-way has one binary digit more than the type, and then zeros.
     """
-    zeros = np.uint64((1 << max(0, 51 - digits)) - 1)
-    halves = wide != rounded.astype(np.float64)
-    halves &= np.isfinite(wide)
-    halves &= bits(wide) & zeros == 0
-    for i in np.flatnonzero(halves).tolist():
+    zeros_after = np.uint64((1 << max(0, 51 - kind.digits)) - 1)  # FLOAT64 has 52 digits
+    is_half = wide != kind.round(wide).astype(np.float64)
+    is_half &= np.isfinite(wide)
+    is_half &= bits(wide) & zeros_after == 0
+    for i in np.flatnonzero(is_half).tolist():
         exact = _read_exact(tokens[i])
-        about = Decimal(float(wide[i]))
-        if exact is None or exact == about:
+        half = Decimal(float(wide[i]))
+        if exact is None or exact == half:
             continue
-        end = np.inf if exact > about else -np.inf
-        wide[i] = np.nextafter(wide[i], end)
+        towards = np.inf if exact > half else -np.inf
+        wide[i] = np.nextafter(wide[i], towards)
 
 
 def _require_exact(
-    wide: NDArray[np.float64],
-    values: NDArray[Any],
-    tokens: Sequence[str],
-    digits: int,
-    name: str,
+    wide: NDArray[np.float64], values: NDArray[Any], tokens: Sequence[str], kind: _FloatType
 ) -> None:
     """LiteralError for a number that is too large, and for an integral one that the type rounds."""
-    for i in np.flatnonzero(np.abs(wide) >= 2.0 ** (digits + 1)).tolist():
+    # The type has all smaller integers.
+    for i in np.flatnonzero(np.abs(wide) >= 2.0 ** (kind.digits + 1)).tolist():
         token = tokens[i]
         shown = token[:_SHOWN]
         if _SPECIAL.fullmatch(token):
             continue
         if not np.isfinite(values[i]):
-            raise LiteralError(i, f"{shown} is too large for {name}")
+            raise LiteralError(i, f"{shown} is too large for {kind.name}")
         integral = _INTEGRAL.fullmatch(token)
         # int() on both sides: NumPy would compare 2^53+1 with 2^53 as floats, and find them equal.
         if integral and int(integral[1]) != int(values[i]):
             nearest = int(values[i])
-            raise LiteralError(i, f"{name} cannot hold {shown} exactly (nearest: {nearest})")
+            raise LiteralError(i, f"{kind.name} cannot hold {shown} exactly (nearest: {nearest})")
 
 
 def _set_nan_bits(
-    values: NDArray[Any],
-    patterns: dict[int, int],
-    tokens: Sequence[str],
-    name: str,
+    values: NDArray[Any], nan_bits: dict[int, int], tokens: Sequence[str], kind: _FloatType
 ) -> None:
     """Give NaNs the bits with which they are written; LiteralError for bits of no NaN."""
     words = values.view(word_of(values.itemsize))
-    for i, pattern in patterns.items():
+    for i, pattern in nan_bits.items():
         words[i] = pattern % (1 << 8 * values.itemsize)
         with np.errstate(invalid="ignore"):  # signaling NaNs
             is_nan = bool(np.isnan(values[i]))
         if words[i] != pattern or not is_nan:
-            raise LiteralError(i, f"{tokens[i][:_SHOWN]} is not the bits of a NaN in {name}")
+            raise LiteralError(i, f"{tokens[i][:_SHOWN]} is not the bits of a NaN in {kind.name}")
 
 
-def _parse_complex(
-    tokens: Sequence[str],
-    dtype: np.dtype[Any],
-    name: str,
-) -> NDArray[Any]:
-    parts: list[str] = []
+def _parse_complex(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+    parts: list[str] = []  # the real and the imaginary part of each number
     for i, token in enumerate(tokens):
         match = _COMPLEX.fullmatch(token)
         if match:
@@ -278,62 +295,33 @@ def _parse_complex(
             parts += [token, "0"]
         else:
             raise _not_a_number(i, token)
-    part = np.dtype(f"f{dtype.itemsize // 2}")
+    dtype = dtypes.dtype_of(data_type)
+    kind = _float_type(data_type.name, np.dtype(f"f{dtype.itemsize // 2}"))
     try:
-        return _parse_floats(parts, part, name).view(dtype)
+        return _parse_floats(parts, kind).view(dtype)
     except LiteralError as e:
         raise LiteralError(e.index // 2, e.problem) from None
 
 
 def _parse_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
+    """Numbers that are written as bits, such as 0x3c, or as decimals, which need ml_dtypes."""
     dtype = dtypes.dtype_of(data_type)
     word = word_of(dtype.itemsize)
-    written = [_BITS.fullmatch(token) for token in tokens]
-    words = np.array([int(match["bits"], 16) if match else 0 for match in written], np.uint16)
+    matches = [_BITS.fullmatch(token) for token in tokens]
+    words = np.array([int(match["bits"], 16) if match else 0 for match in matches], np.uint16)
     if words.size and words.max() >= 1 << 8 * dtype.itemsize:
         i = int(words.argmax())
         raise LiteralError(i, f"{tokens[i]} has more bits than {data_type.name}")
     words = words.astype(word)
-    decimals = [i for i, match in enumerate(written) if not match]
+    decimals = [i for i, match in enumerate(matches) if not match]
     if decimals:
-        texts = [tokens[i] for i in decimals]
+        kind = _FloatType(data_type.name, *dtypes.number_type(data_type), is_minifloat=True)
         try:
-            words[decimals] = _round_to_minifloats(texts, data_type).view(word)
+            values = _parse_floats([tokens[i] for i in decimals], kind)
         except LiteralError as e:
             raise LiteralError(decimals[e.index], e.problem) from None
+        words[decimals] = values.view(word)
     return words.view(dtype)
-
-
-def _round_to_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
-    """The decimal numbers in the package ml_dtypes's type; FormatError without the package."""
-    dtype, digits = dtypes.number_type(data_type)
-    name = data_type.name
-    wide, patterns = _read_floats(tokens)
-    with np.errstate(all="ignore"):
-        _correct_halves(wide, _as_odd_floats(wide).astype(dtype), tokens, digits)
-        values = _as_odd_floats(wide).astype(dtype)
-    _require_exact(wide, values, tokens, digits, name)
-    back = values.astype(np.float64)
-    for i in np.flatnonzero(np.isnan(back) & ~np.isnan(wide)).tolist():
-        raise LiteralError(i, f"{name} has no {tokens[i][:_SHOWN]}")
-    _set_nan_bits(values, patterns, tokens, name)
-    return values
-
-
-def _as_odd_floats(wide: NDArray[np.float64]) -> NDArray[np.float32]:
-    """FLOAT64 numbers cut to FLOAT32, with the last bit set where something was cut off.
-
-    ml_dtypes rounds FLOAT64 to FLOAT32 first. With this bit, its second rounding gives the nearest
-    value.
-    """
-    narrow = wide.astype(np.float32)
-    is_finite = np.isfinite(wide)
-    is_larger = is_finite & (np.abs(narrow) > np.abs(wide))
-    narrow[is_larger] = np.nextafter(narrow[is_larger], np.float32(0))
-    is_cut = is_finite & (narrow != wide)
-    words = narrow.view(np.uint32)
-    words[is_cut] |= 1
-    return narrow
 
 
 # As text
@@ -377,33 +365,22 @@ def _render_complex(flat: NDArray[Any]) -> list[str]:
 def _render_floats(flat: NDArray[Any]) -> list[str]:
     with np.errstate(invalid="ignore"):  # signaling NaNs
         wide = flat.astype(np.float64)
-        integral = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16)
-        integral &= (wide != 0) | ~np.signbit(wide)
+        as_integer = (wide == np.trunc(wide)) & (np.abs(wide) < 1e16)
+        as_integer &= (wide != 0) | ~np.signbit(wide)
     texts = np.empty(flat.size, dtype=object)
-    texts[integral] = list(map(str, wide[integral].astype(np.int64).tolist()))
-    rest = flat[~integral]
-    # repr of a Python float is FLOAT64's shortest text; the narrower types have theirs in NumPy's
-    # str.
-    if rest.dtype.itemsize == 8:
-        written = list(map(repr, rest.tolist()))
-    else:
-        written = list(map(str, rest))
-    words = bits(rest)
-    usual = bits(np.array([np.nan], rest.dtype))
-    for i in np.flatnonzero(np.isnan(rest) & (words != usual)):
-        written[i] = f"nan({int(words[i]):#x})"
-    texts[~integral] = written
+    texts[as_integer] = list(map(str, wide[as_integer].astype(np.int64).tolist()))
+    texts[~as_integer] = _render_shortest(flat[~as_integer])
     return texts.tolist()
 
 
-def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object.
-
-    FormatError if it has a key twice, since readers differ in which one they take.
-    """
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise FormatError(
-            f"has a key twice: {join_names(key for key, _ in pairs)}", "each key once"
-        )
-    return entries
+def _render_shortest(flat: NDArray[Any]) -> list[str]:
+    """The shortest text of each float; a NaN that is not the usual one has its bits in it."""
+    if flat.dtype.itemsize == 8:
+        texts = list(map(repr, flat.tolist()))
+    else:  # a Python float would have the digits of FLOAT64
+        texts = list(map(str, flat))
+    words = bits(flat)
+    usual = bits(np.array([np.nan], flat.dtype))
+    for i in np.flatnonzero(np.isnan(flat) & (words != usual)):
+        texts[i] = f"nan({int(words[i]):#x})"
+    return texts

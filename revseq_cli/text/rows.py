@@ -81,11 +81,11 @@ def put_brackets(
         return rows[0]
     rank = len(sizes)
     counts = _count_opening(len(rows), sizes)
-    before = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
-    after = ["]" * count + "," for count in range(rank + 1)]
+    opening = [" " * (rank - count) + "[" * count for count in range(rank + 1)]
+    closing = ["]" * count + "," for count in range(rank + 1)]
     lines = []
-    for row, opening, closing in zip(rows, counts, counts[1:], strict=False):
-        lines.append(before[opening] + row + after[closing])
+    for row, count, next_count in zip(rows, counts, counts[1:], strict=False):
+        lines.append(opening[count] + row + closing[next_count])
     lines[-1] = lines[-1].removesuffix(",")
     if gaps:
         _add_dots(lines, sizes, gaps)
@@ -93,12 +93,15 @@ def put_brackets(
 
 
 def _count_opening(count: int, sizes: tuple[int, ...]) -> list[int]:
-    """How many brackets each of so many rows opens; the next row's are those that it closes."""
+    """How many brackets each row opens; so many are closed at the end of the row before.
+
+    There is one more number than rows, for the brackets that the last row closes.
+    """
     numbers = np.arange(count + 1)
     opening = np.ones(count + 1, int)
     for d in range(len(sizes) - 1):
-        rows_of_one = prod(sizes[d:-1])
-        opening += numbers % rows_of_one == 0
+        rows_inside = prod(sizes[d:-1])  # a bracket of dimension d
+        opening += numbers % rows_inside == 0
     return opening.tolist()
 
 
@@ -107,12 +110,12 @@ def _add_dots(
     sizes: tuple[int, ...],
     gaps: Sequence[int],
 ) -> None:
-    """Add a line of dots after the last row before each gap."""
+    """Add a line of dots after the last row before each gap, from the innermost dimension on."""
     for d in range(len(sizes) - 2, -1, -1):
         if not gaps[d]:
             continue
         indent = " " * (d + 1)
-        step = prod(sizes[d:-1])
-        first = gaps[d] * prod(sizes[d + 1 : -1]) - 1
-        for i in range(first, len(lines), step):
+        rows_of_index = prod(sizes[d + 1 : -1])
+        rows_inside = prod(sizes[d:-1])  # a bracket of dimension d, which has one gap
+        for i in range(gaps[d] * rows_of_index - 1, len(lines), rows_inside):
             lines[i] += f"\n{indent}{DOTS}"

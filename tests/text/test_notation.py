@@ -16,16 +16,17 @@ from revseq_cli.formats.contract import TextTypes
 from revseq_cli.formats.text import TEXT
 from revseq_cli.text import notation, rows
 from revseq_cli.text.examples import Text
-from revseq_cli.text.notation import error_at
+from revseq_cli.text.positions import error_at
+from revseq_cli.text.tensor_text import TensorText
 
 
 def tensors(text):
-    return [item for item in Text("x", text).items if isinstance(item, notation.TensorText)]
+    return [item for item in Text("x", text).items if isinstance(item, TensorText)]
 
 
 def values(text, name="FLOAT32"):
     (tensor,) = tensors(text)
-    return tensor.values(DataType[name])
+    return tensor.parse_values(DataType[name])
 
 
 @settings(max_examples=80)
@@ -39,7 +40,7 @@ def test_round_trip(sizes, data_type, seed):
     desc = TensorDesc(data_type, tuple(sizes))
     (tensor,) = tensors(rows.write_tensor("T", desc, array))
     assert (tensor.name, tensor.desc) == ("T", desc)
-    assert oracle.same_bits(tensor.values(data_type), array)
+    assert oracle.same_bits(tensor.parse_values(data_type), array)
 
 
 HEADER = "T: (Sizes:{2,2}, DataType:FLOAT32)\n"
@@ -103,7 +104,7 @@ def test_axis_lines_anywhere():
 )  # fmt: skip
 def test_h27_errors_show_the_place(text, place, problem):
     with pytest.raises(FormatError) as caught:
-        [t.values(DataType.FLOAT32) for t in tensors(text)]
+        [t.parse_values(DataType.FLOAT32) for t in tensors(text)]
     message = str(caught.value)
     assert f"line {place[0]}, column {place[1]}: " in message
     assert problem in message
@@ -150,7 +151,7 @@ def test_what_numpy_pytorch_and_fortran_print(text, name):
         or text.startswith("[[np")
         or repr(1.0) in text
     )
-    assert tensor.values(DataType.FLOAT64).tolist() == PRINTED.tolist()
+    assert tensor.parse_values(DataType.FLOAT64).tolist() == PRINTED.tolist()
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_what_numpy_pytorch_and_fortran_print(text, name):
 def test_what_jax_and_tensorflow_print(revseq, tmp_path, text, name):
     (tensor,) = tensors(text)
     assert tensor.data_type.name == name
-    assert tensor.values(DataType[name]).tolist() == [[1, -2.5], [3, 4]]
+    assert tensor.parse_values(DataType[name]).tolist() == [[1, -2.5], [3, 4]]
     (tmp_path / "x.txt").write_text(text)
     for source in (text, "x.txt"):
         printed = revseq("run", source, "[2, 1]", "--axis", 1).ok().out
@@ -181,12 +182,15 @@ def test_what_jax_and_tensorflow_print(revseq, tmp_path, text, name):
 def test_truth_values(text):
     (tensor,) = tensors(text)
     assert tensor.data_type is DataType.BOOL
-    assert tensor.values(DataType.BOOL).tolist() == [[True, False]]
+    assert tensor.parse_values(DataType.BOOL).tolist() == [[True, False]]
 
 
 def test_printed_arrays_that_are_empty_or_no_tensors():
     (tensor,) = tensors(repr(np.empty((0, 3), np.float32)))
-    assert (tensor.data_type, tensor.values(DataType.FLOAT32).shape) == (DataType.FLOAT32, (0, 3))
+    assert (tensor.data_type, tensor.parse_values(DataType.FLOAT32).shape) == (
+        DataType.FLOAT32,
+        (0, 3),
+    )
     with pytest.raises(RevseqError, match="not a data type"):
         tensors("array([1, 2], dtype=object)")
 

@@ -305,6 +305,11 @@ class TestColumns:
         columns = revseq("convert", "--", "-::mapq", "-", stdin=self.READS.encode()).ok().out
         assert columns.endswith("{3}, DataType:FLOAT32)\n[60, 3, 0]\n")
 
+    def test_a_column_that_the_rows_do_not_have(self, revseq, tmp_path):
+        (tmp_path / "x.csv").write_text("a,b,c\n1,2\n")
+        refusal = "line 2, column 1: this line has 2 cells, the first line has 3"
+        revseq("show", "x.csv::c").refused(refusal)
+
     def test_a_column_among_years(self, revseq, tmp_path):
         (tmp_path / "x.csv").write_text("2020,n\n1,2\n")
         assert revseq("convert", "x.csv::n", "-").ok().out.endswith("\n[2]\n")

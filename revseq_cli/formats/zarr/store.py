@@ -19,7 +19,7 @@ from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.errors import FormatError, MissingFileError, TensorIOError
 from revseq_cli.files import base, folders
-from revseq_cli.text.numbers import unique
+from revseq_cli.text.json_objects import make_object
 
 Version = Literal[2, 3]
 # The files of metadata and of attributes in the folder of an array and of a group, by the format's
@@ -96,7 +96,7 @@ class ZarrStore(ABC):
             return {}
         where = self.name_in_messages(name)
         try:
-            fields = json.loads(data, object_pairs_hook=unique)
+            fields = json.loads(data, object_pairs_hook=make_object)
         except FormatError as e:
             raise e.about(where) from None
         except (ValueError, RecursionError):

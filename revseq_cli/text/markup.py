@@ -1,0 +1,71 @@
+"""Markup and comments around the tensors of a page, which become blanks: offsets stay as they are."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from revseq_cli.text.positions import lines_of
+
+_COMMENT = re.compile(r"//[^\n]*")
+# TensorFlow's <tf.Tensor: ...> is no tag.
+_TAG = re.compile(r"<!\[CDATA\[|\]\]>|<(?!tf\.)[/!a-zA-Z][^<>]{0,1000}>")
+# These tags begin or end a line, as in a browser.
+_BLOCK = re.compile(
+    r"</?(?:p|div|li|ul|ol|dl|dt|dd|pre|section|article|main|body|h[1-6]|tr|td|th|table|summary"
+    r"|details|figure|blockquote|br|hr)\b",
+    re.IGNORECASE,
+)
+# Inline markup shows nothing itself, so that a word goes on after it, as highlighters write -1.
+_INLINE = re.compile(
+    r"</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|u)\b[^<>]{0,200}>",
+    re.IGNORECASE,
+)
+_TORN = re.compile(
+    rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE
+)
+_REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
+_QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
+
+
+def remove_markup(text: str) -> str:
+    """The text with blanks instead of comments and markup.
+
+    Its only line breaks are line feeds. Quick searches spare long texts most of the work.
+    """
+    text = lines_of(text)
+    if "<" in text:  # a word without the markup inside it begins where it began
+        text = _TORN.sub(_join_word, text)
+    if "&" in text:
+        text = _REFERENCE.sub(_replace_reference, text)
+    for mark in ("**", "`", "\xa0", "\u3000"):
+        text = text.replace(mark, " " * len(mark))
+    if "<" in text or ">" in text:
+        text = _QUOTE.sub(_blank, _TAG.sub(_blank, text))
+    if "//" in text:
+        text = _COMMENT.sub(_blank, text)
+    return text
+
+
+def _join_word(match: re.Match[str]) -> str:
+    return _INLINE.sub("", match[0]).ljust(len(match[0]))
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Blanks and line feeds for markup; a tag that begins or ends a line becomes a line feed."""
+    blanks = re.sub(r"[^\n]", " ", match[0])
+    return f"\n{blanks[1:]}" if _BLOCK.match(match[0]) else blanks
+
+
+def _replace_reference(match: re.Match[str]) -> str:
+    """The character that an HTML reference means, with blanks on the side where no number is."""
+    width = len(match[0])
+    character = html.unescape(match[0])
+    if character.isspace():
+        return " " * width
+    if len(character) != 1 or not character.isprintable() or character in "<>":
+        return match[0]
+    after = match.string[match.end() : match.end() + 1]
+    if after.isalnum() or after == ".":
+        return character.rjust(width)
+    return character.ljust(width)
