@@ -37,12 +37,12 @@ _INDENT = " " * len("FAIL  ")
         'revseq check "[[1, 2, 3]]" "[[2]]" --axis 1 --feature-level 4_0',
     ),
 )
-@options.job_options
+@options.job_parameters
 @options.level_option
 @Group.PRINT.option("--all", "every", is_flag=True, help="Also print the constraints that pass.")
 @options.input_format_option
 @options.output_options
-def command(every: bool, level: FeatureLevel, console: Console, **job_options: Any) -> int:
+def command(every: bool, level: FeatureLevel, console: Console, **job_parameters: Any) -> int:
     """Check a job against every constraint of the operator, or of a feature level of DirectML.
 
     INPUT and LENGTHS are named as in revseq run. The report begins with the verdict. Then it lists
@@ -61,18 +61,18 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_options: A
     from revseq_cli.formats.references import Reference  # --help must not load NumPy
 
     reference = Reference.input(
-        job_options["input"], job_options["input_format"], forces_format=True
+        job_parameters["input"], job_parameters["input_format"], forces_format=True
     )
-    has_inputs = job_options["feed"] or job_options["lengths"]
+    has_inputs = job_parameters["feed"] or job_parameters["lengths"]
     if reference.is_onnx_model and not has_inputs:
         from revseq_cli.formats.onnx.models import Model
 
         model = Model(reference.path)
         key = reference.key
         nodes = [*model.nodes.values()] if key is None else [model.choose_node(key)]
-        return _check_nodes(model, nodes, level, job_options["lengths_dtype"], console)
+        return _check_nodes(model, nodes, level, job_parameters["lengths_dtype"], console)
     return _check_job(
-        options.make_request(forces_format=True, level=level, **job_options), every, console
+        options.make_request(forces_format=True, level=level, **job_parameters), every, console
     )
 
 

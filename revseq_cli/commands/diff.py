@@ -82,7 +82,7 @@ _FORMS = (
 @options.picture_option
 @Group.WRITE.option("--overwrite", is_flag=True, help="Replace the picture if it exists.")
 @options.level_option
-@options.job_settings
+@options.job_options
 @options.input_format_option
 @options.resource_options
 @options.output_options
@@ -280,8 +280,8 @@ def _require_tensors(
     hint = ""
     if len(tensors) == 3 and not has_job:
         hint = "to compare A with the expected output of a job, add --job"
-    job_settings = settings.keys() - {*_OF_A, *_OF_TOLERANCE}
-    typed = options.find_typed_option(*job_settings)
+    of_job = settings.keys() - {*_OF_A, *_OF_TOLERANCE}
+    typed = options.find_typed_option(*of_job)
     if is_job and on:
         problem = "--on computes A, and --job reads it from a file"
         raise UsageError(problem, _FORMS, "leave out --job")

@@ -21,7 +21,7 @@ from revseq_cli.operator.spec import FeatureLevel
     "export",
     examples=('revseq export "[[1, 2, 3]]" "[[2]]" --axis 1 -o model.json',),
 )
-@options.job_options
+@options.job_parameters
 @options.level_option
 @Group.WRITE.option(
     "-o", "--output", metavar="MODEL.json", required=True, help="Write the model to this new file."
@@ -32,7 +32,7 @@ from revseq_cli.operator.spec import FeatureLevel
 @options.input_format_option
 @options.output_options
 def command(
-    output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_options: Any
+    output: str, overwrite: bool, level: FeatureLevel, console: Console, **job_parameters: Any
 ) -> None:
     """Write a job as a model for Microsoft's DxDispatch, which runs it on DirectML under Windows.
 
@@ -58,7 +58,9 @@ def command(
     if level is spec.FeatureLevel.NONE:
         level = spec.DIRECTML[-1]  # a model runs on DirectML in any case
     try:
-        job = loading.load_job(options.make_request(forces_format=True, level=level, **job_options))
+        job = loading.load_job(
+            options.make_request(forces_format=True, level=level, **job_parameters)
+        )
     except RevseqError as e:
         if "--feature-level none" in e.hint:
             e.set_hint("no feature level of DirectML runs such a job")

@@ -77,7 +77,7 @@ def _describe_level(level: FeatureLevel) -> LevelRecord:
         return LevelRecord(level.short, None, None, None, None)
     most = None
     if level is not FeatureLevel.NONE:
-        # A tensor of smaller elements may have more of them.
+        # The limit depends on the size of an element.
         most = {str(kind.size): spec.most_elements(kind) for kind in reversed(row.values)}
     return LevelRecord(
         level.short,

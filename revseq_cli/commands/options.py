@@ -84,7 +84,7 @@ def _describe_systems() -> str:
     )
 
 
-_JOB_SETTINGS = (
+_JOB_OPTIONS = (
     Group.REVERSE.option(
         "--axis", type=_DIMENSION, metavar="N|NAME",
         help="The dimension to reverse along: its number (negative numbers count from the end) or, "
@@ -130,14 +130,14 @@ _ARGUMENTS = (
 )
 
 
-def job_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator that adds the options of a job, for `make_request`."""
-    return _add(_JOB_SETTINGS, function)
-
-
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that adds the options of a job, for `make_request`."""
+    return _add(_JOB_OPTIONS, function)
+
+
+def job_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator that adds INPUT, LENGTHS and the options of a job, for `make_request`."""
-    return _add((*_ARGUMENTS, *_JOB_SETTINGS), function)
+    return _add((*_ARGUMENTS, *_JOB_OPTIONS), function)
 
 
 _RESOURCE_OPTIONS = (

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         'revseq run "[[1, 2, 3], [4, 5, 6]]" "[2, 3]" --batch-axis 0 --axis 1 -o y.npy',
     ),
 )
-@options.job_options
+@options.job_parameters
 @options.level_option
 @Group.WRITE.option(
     "-o", "--output", metavar="OUT", type=click.Path(),
@@ -80,7 +80,7 @@ def command(
     only: bool,
     resources: Resources,
     console: Console,
-    **job_options: Any,
+    **job_parameters: Any,
 ) -> None:
     """Reverse the first N elements of each sequence of INPUT; LENGTHS gives N for each sequence.
 
@@ -106,7 +106,7 @@ def command(
     from revseq_cli.pipeline import loading
     from revseq_cli.pipeline.plan import plan_reversal
 
-    request = options.make_request(resources, format_name=format_name, **job_options)
+    request = options.make_request(resources, format_name=format_name, **job_parameters)
     printed_format = table.TEXT
     if path is None and not dry_run:
         printed_format = choose_printed_format(format_name, "to write a file, add -o {}")
@@ -250,25 +250,25 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
 
     if not console.as_json:
         click.echo(view.plan_text(job, plan))
+        console.note(*job.notes)
+        return
     console.note(*job.notes)
-    if console.as_json:
-        scheduler = plan.transport.scheduler
-        workers = None if scheduler else plan.workers
-        has_temporary_files = plan.detour.copies > 0 or plan.detour.tiling is not None
-        downloads = [source.downloads for source in (job.values, job.lengths)]
-        shown = objects.PlanRecord(
-            blocks=plan.blocks.count,
-            block_bytes=plan.blocks.elements * job.values.dtype.itemsize,
-            engine=plan.engine,
-            workers=workers,
-            scheduler=scheduler or None,
-            memory=plan.bytes,
-            spooled=has_temporary_files,
-            download_requests=sum(download.requests for download in downloads),
-            download_bytes=sum(download.bytes for download in downloads),
-        )
-        record = objects.DryRunRecord(**objects.describe_job(job), output=output, plan=shown)
-        console.report(record)
+    scheduler = plan.transport.scheduler
+    has_temporary_files = plan.detour.copies > 0 or plan.detour.tiling is not None
+    downloads = [source.downloads for source in (job.values, job.lengths)]
+    shown = objects.PlanRecord(
+        blocks=plan.blocks.count,
+        block_bytes=plan.blocks.elements * job.values.dtype.itemsize,
+        engine=plan.engine,
+        workers=None if scheduler else plan.workers,
+        scheduler=scheduler or None,
+        memory=plan.bytes,
+        spooled=has_temporary_files,
+        download_requests=sum(download.requests for download in downloads),
+        download_bytes=sum(download.bytes for download in downloads),
+    )
+    record = objects.DryRunRecord(**objects.describe_job(job), output=output, plan=shown)
+    console.report(record)
 
 
 def _print(
