@@ -26,7 +26,8 @@ from folders import content, names
 from needs import WINDOWS, existing_signals
 from processes import gone, handles_signals, start, until, workers
 
-from revseq_cli.files.new import FileTransaction, NewFile
+from revseq_cli.files.new import NewFile
+from revseq_cli.files.transactions import FileTransaction
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
 SMALL = oracle.reverse(

@@ -170,14 +170,14 @@ def _run_jobs(
     paths: list[str] = []
     for entry in entries:
         paths += [*entry.inputs.values(), entry.output]
-    files.learn_states(paths)
+    files.cache_states(paths)
     to_do = [*entries]
     skipped: list[Outcome] = []
     if resume:
         to_do, skipped = _skip_complete(entries)
     pool = Pool(to_do, cores, plans=plans, shows_errors=shows_errors)
     with (
-        files.bring_common_near(_list_common_lengths(to_do)),
+        files.fetch_for_jobs(_list_common_lengths(to_do)),
         signals.begin_stage("batch", len(to_do), "jobs") as advance,
         contextlib.closing(pool.run()) as outcomes,
     ):

@@ -66,7 +66,7 @@ class Console:
 
         Then their notes are printed.
         """
-        from revseq_cli.files.new import FileTransaction  # --help must not load NumPy
+        from revseq_cli.files.transactions import FileTransaction  # --help must not load NumPy
 
         with FileTransaction(sink.file, *others) as transaction, sink:
             yield

@@ -20,7 +20,7 @@ from revseq_cli.core.tensors import Region
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from revseq_cli.files.base import Identity
+    from revseq_cli.files.input_file import Identity
     from revseq_cli.files.new import NewFile
     from revseq_cli.formats.contract import Source
     from revseq_cli.formats.references import Reference
@@ -250,7 +250,7 @@ def _make_result(inputs: _Inputs, opened: _OpenComparison | None, most: int) -> 
 
 def _write_picture(drawing: NewFile, svg: str) -> list[str]:
     """Write a picture; the notes on what could not be flushed or removed."""
-    from revseq_cli.files.new import FileTransaction
+    from revseq_cli.files.transactions import FileTransaction
 
     with FileTransaction(drawing) as transaction:
         drawing.write(svg.encode())

@@ -22,7 +22,7 @@ from revseq_cli.core.errors import (
     join_names,
     printable,
 )
-from revseq_cli.files import base
+from revseq_cli.files.system_errors import refuse_standard_output
 from revseq_cli.formats.references import Reference
 
 # A column is an argument or an option of `run`, by its long name.
@@ -172,7 +172,7 @@ def _look_at(
     status = reference.status
     if reference.is_local_folder or status is None:
         return _Input(resolve(reference.path), _size_of_folder(reference.path))
-    base.refuse_output(status, reference.path)
+    refuse_standard_output(status, reference.path)
     return _Input(resolve(reference.path), status.st_size)
 
 

@@ -25,13 +25,13 @@ from revseq_cli.commands.values import (
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files import base
+from revseq_cli.files.budget import DEFAULT_MEMORY
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel
 from revseq_cli.pipeline.resources import AUTO, DASK, ENGINES, Resources
 
 if TYPE_CHECKING:
-    from revseq_cli.files.base import Identity
+    from revseq_cli.files.input_file import Identity
     from revseq_cli.files.new import NewFile
     from revseq_cli.pipeline.request import Request
 
@@ -150,7 +150,7 @@ _RESOURCE_OPTIONS = (
         help="Use at most N cores.  [default: all available]",
     ),
     Group.WORK.session_option(
-        "--memory", type=Parsed("size", parse_bytes), default=f"{base.DEFAULT_MEMORY >> 30}GiB",
+        "--memory", type=Parsed("size", parse_bytes), default=f"{DEFAULT_MEMORY >> 30}GiB",
         help="The most data that all workers together hold in memory. K, M and G are powers of "
         "1024; KB, MB and GB are powers of 1000.",
     ),

@@ -24,9 +24,10 @@ from revseq_cli.commands import options, run
 from revseq_cli.commands.entries import Entry
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import EngineError, RevseqError, put_into_words
-from revseq_cli.files import new
 from revseq_cli.files.local import UnnamedFile
-from revseq_cli.files.new import FileGroup, NewFile
+from revseq_cli.files.new import NewFile
+from revseq_cli.files.temporary_names import mark_temporary_files, temporary_pattern
+from revseq_cli.files.transactions import FileGroup
 from revseq_cli.formats import table
 from revseq_cli.pipeline import executors, loading, passes
 from revseq_cli.pipeline.plan import plan_reversal
@@ -116,7 +117,7 @@ class Pool:
         entries = [self._entries[job] for job in self._small]
         worth = len(entries) / _JOBS_OF_A_WORKER
         worth += sum(entry.bytes for entry in entries) / _BYTES_OF_A_WORKER
-        worth += sum(map(_is_far, entries))
+        worth += sum(map(_is_remote, entries))
         return max(1, min(most, len(entries), int(worth)))
 
     def run(self) -> Generator[Outcome, None, None]:
@@ -161,7 +162,7 @@ class Pool:
             group = [self._small.popleft()]
             first = self._entries[group[0]]
             size = first.bytes
-            if _is_far(first):
+            if _is_remote(first):
                 most = 1
             while self._small and len(group) < most:
                 size += self._entries[self._small[0]].bytes
@@ -222,7 +223,7 @@ class Pool:
         folders = {
             files.folder_of_temporary_files(self._entries[job].output) for job in self._under_way
         }
-        pattern = f"{new.TEMPORARY_PREFIX}{self._setup.mark}*.tmp"
+        pattern = temporary_pattern(self._setup.mark)
         end = time.monotonic() + _LONGEST_CLEANUP
         while left := [path for folder in folders for path in folder.glob(pattern)]:
             for path in left:
@@ -235,7 +236,7 @@ class Pool:
             time.sleep(0.01)
 
 
-def _is_far(entry: Entry) -> bool:
+def _is_remote(entry: Entry) -> bool:
     """Whether a job waits for servers most of the time."""
     return any(map(files.waits_for_servers, (entry.output, *entry.inputs.values())))
 
@@ -279,14 +280,14 @@ def _run_group(
 
     `sharing` is as in `Pool._run_groups`.
     """
-    new.mark_temporary_files(setup.mark)
+    mark_temporary_files(setup.mark)
     results: list[_Result] = []
     with signals.defer():
         with FileGroup() as group:
             for job, entry in jobs:
                 outcome, file = _run_job(entry, setup, sharing, group)
                 results.append(_Result(job, entry, outcome, file))
-            flushed = group.flush()
+            flushed = group.flush_all()
             finished = [
                 _Finished(result.job, result.file.identify(), result.outcome)
                 for result in results
@@ -364,6 +365,6 @@ def _write_output(
     plan = plan_reversal(job, resources, sink)
     if setup.plans:
         return planned, None
-    with group.create(sink.file), sink:
+    with group.add(sink.file), sink:
         clamped = passes.reverse_into_file(job, sink, plan, verified=verify)
     return replace(outcome, notes=tuple(sink.notes), clamped=clamped), sink.file

@@ -282,7 +282,7 @@ def _print(
     full: bool,
 ) -> None:
     """Reverse in memory, and print the output in this format, or the job as an example."""
-    from revseq_cli.files.new import FileTransaction
+    from revseq_cli.files.transactions import FileTransaction
     from revseq_cli.formats.text import require_text
     from revseq_cli.pipeline import passes
     from revseq_cli.report import view

@@ -208,7 +208,7 @@ def write_pages(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
     return True
 
 
-def begin_flush(fd: int, offset: int, count: int) -> None:
+def start_writeback(fd: int, offset: int, count: int) -> None:
     """Let the system begin to bring a part of a file to the disk, for parts that follow each other.
 
     Without it, a command that copies another dataset of 768 MiB takes 1.4 times as long.
@@ -218,7 +218,7 @@ def begin_flush(fd: int, offset: int, count: int) -> None:
             os.posix_fadvise(fd, offset, count, os.POSIX_FADV_DONTNEED)
 
 
-def flush(fd: int) -> None:
+def sync_file(fd: int) -> None:
     """Return when the file is on the disk.
 
     On macOS, fsync leaves it in the memory of the drive, but F_FULLFSYNC does not.
@@ -239,7 +239,7 @@ def flush(fd: int) -> None:
     os.fsync(fd)
 
 
-def flush_folder(path: str) -> None:
+def sync_folder(path: str) -> None:
     """Return when the names in a folder are on the disk.
 
     Windows writes them in the order in which they were given.
@@ -247,7 +247,7 @@ def flush_folder(path: str) -> None:
     if sys.platform != "win32":
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            flush(fd)
+            sync_file(fd)
         finally:
             os.close(fd)
 
@@ -270,7 +270,7 @@ def give_rights(fd: int, like: os.stat_result) -> None:
         os.fchmod(fd, mode)
 
 
-def take_name(temporary: str, final: Path, *, free: bool) -> None:
+def rename_file(temporary: str, final: Path, *, free: bool) -> None:
     """Give a file its name in one step; FileExistsError if it must be `free` but is taken."""
     if free and sys.platform == "win32":
         Path(temporary).rename(final)
@@ -286,7 +286,7 @@ def take_name(temporary: str, final: Path, *, free: bool) -> None:
     Path(temporary).replace(final)  # also on a file system without hard links
 
 
-def exchange(new: str, old: str) -> None:
+def exchange_folders(new: str, old: str) -> None:
     """Exchange the names of two folders.
 
     Linux does it in one step on most file systems. Elsewhere nothing is named `old` for a moment.

@@ -63,12 +63,12 @@ PIECE = 1 << 20  # of what is read, unpacked or encoded piece by piece
 
 # Addresses
 
-FAR_RUN = 1 << 20  # of a file: worth a request
-FAR_SMALL = 1 << 20  # a file that is fetched whole at its first read, and kept
-FAR_BLOCK = 1 << 18  # of other files, in which short runs are read
-FAR_KEPT = 1 << 24  # of such blocks
-FAR_GAP = 1 << 17  # between two runs that are fetched as one range
-FAR_PIECE = 1 << 23  # the most of a range, and a part of an upload
-FAR_WORTH_LISTING = 4  # files in a folder whose states are asked for
-FAR_PREVIEW = 5 << 18  # of the chunks that a preview reads
-FAR_WHOLE = 1 << 21  # the largest file from a server that sends no ranges
+REMOTE_RUN = 1 << 20  # of a file: worth a request
+REMOTE_SMALL = 1 << 20  # a file that is fetched whole at its first read, and kept
+REMOTE_BLOCK = 1 << 18  # of other files, in which short runs are read
+REMOTE_KEPT = 1 << 24  # of such blocks
+REMOTE_GAP = 1 << 17  # between two runs that are fetched as one range
+REMOTE_PIECE = 1 << 23  # the most of a range, and a part of an upload
+REMOTE_WORTH_LISTING = 4  # files in a folder whose states are asked for
+REMOTE_PREVIEW = 5 << 18  # of the chunks that a preview reads
+REMOTE_WHOLE = 1 << 21  # the largest file from a server that sends no ranges

@@ -1,9 +1,17 @@
-"""Files, on this machine and at addresses.
-
-`base.InputFile` reads one, `new.NewFile` writes one, and the functions here get them.
+"""Files of this machine and at addresses, and the functions that take the path of either.
 
 A path names a file of this machine, or is an address such as s3://bucket/x.npy. Nobody outside this
 package asks which.
+
+- `input_file`: the protocol to read a file, and its identity, which tells whether it has changed
+- `new`: the protocol to write a file or a folder under a temporary name; `temporary_names`
+- `transactions`: the new files of a job, or of many jobs, which are named when all are complete
+- `local`: files of this machine, open for reading or writing; `copies`: parts of inputs into them
+- `folders`: folders whose files are read and written together, as those of Zarr stores are
+- `system_errors`: what the system says of files, in words
+- `address`: the parts of an address, and the secrets that no message may have
+- `event_loop` and `budget`: coroutines without threads, and how many requests wait together
+- `remote`: the same protocols for files at addresses
 """
 
 from __future__ import annotations
@@ -19,32 +27,33 @@ from typing import TYPE_CHECKING
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import UsageError
+from revseq_cli.files import budget
 from revseq_cli.files.address import Address, canonical, is_address, is_web, local_path
 
 if TYPE_CHECKING:
-    from revseq_cli.files.base import Identity, InputFile
-    from revseq_cli.files.nearby import Known
+    from revseq_cli.files.folders import Folder
+    from revseq_cli.files.input_file import Identity, InputFile
     from revseq_cli.files.new import NewFile
+    from revseq_cli.files.remote.fetched import RemoteCache
 
-# What is imported inside the functions: NumPy is for those that read, and fsspec for those who use
-# addresses.
+# Imports inside the functions keep NumPy from those who read no file, and fsspec from those who use
+# no addresses.
+
+
+# Reading
 
 
 @contextlib.contextmanager
-def open_file(
-    path: str, unchanged: Identity | None = None, name: str = "", *, afresh: bool = False
-) -> Iterator[InputFile]:
+def open_file(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[InputFile]:
     """A file for reading; it must be as it was at `unchanged`.
 
     `name` is what to call it, where that is not its path.
-
-    The server of an address is asked for a file's state once, and again with `afresh`.
     """
     if is_address(path):
-        from revseq_cli.files.nearby import open_nearby
+        from revseq_cli.files.remote.fetched import open_input
 
-        with open_nearby(path, unchanged, name, afresh=afresh) as far:
-            yield far
+        with open_input(path, unchanged, name) as remote:
+            yield remote
     else:
         from revseq_cli.files.local import open_local
 
@@ -52,117 +61,152 @@ def open_file(
             yield local
 
 
+def open_folder(path: str) -> Folder:
+    """A folder whose files are read and written together."""
+    if is_address(path):
+        from revseq_cli.files.remote.folder import RemoteFolder
+
+        return RemoteFolder(path)
+    from revseq_cli.files.folders import LocalFolder
+
+    return LocalFolder(path)
+
+
 def recheck(path: str, identity: Identity) -> None:
     """TensorIOError if a file is not as it was at `identity`."""
     if is_address(path):
-        with open_file(path, identity, afresh=True):
-            pass
+        from revseq_cli.files.remote.states import recheck
+
+        recheck(path, identity)
     else:
         from revseq_cli.files.local import recheck_local
 
         recheck_local(path, identity)
 
 
-def ask_again(paths: Collection[str]) -> None:
-    """Ask for the states of files at addresses together, before the `recheck` of each of them."""
+def refresh_states(paths: Collection[str]) -> None:
+    """Ask for the states of remote files together, before the `recheck` of each of them."""
     if all(map(is_address, paths)):
-        from revseq_cli.files.nearby import ask_again
+        from revseq_cli.files.remote.states import refresh_states
 
-        ask_again(paths)
+        refresh_states(paths)
 
 
-def bring_near(path: str, identity: Identity) -> None:
-    """Fetch a file of which all will be read.
+def fetch(path: str, identity: Identity) -> None:
+    """Fetch a remote file of which all will be read.
 
-    From now on this process, and its forks, find its bytes here.
-
-    Nothing is done for a file of this machine, or where the temporary folder has no room for it.
+    From now on this process, and its forks, find its bytes here. Nothing is done for a file of this
+    machine, or where the temporary folder has no room for it.
     """
     if is_address(path):
-        from revseq_cli.files.nearby import bring_near
+        from revseq_cli.files.remote.fetched import fetch
 
-        bring_near(path, identity)
+        fetch(path, identity)
 
 
-def bring_common_near(paths: Iterable[str]) -> contextlib.AbstractContextManager[None]:
-    """Fetch those of the files that are at addresses.
-
-    Several jobs of workers, which begin later, read them.
-    """
-    far_ones = [path for path in paths if is_address(path)]
-    if not far_ones:
+def fetch_for_jobs(paths: Iterable[str]) -> contextlib.AbstractContextManager[None]:
+    """Fetch those of the files that are remote, for several jobs that begin inside the context."""
+    remote = [path for path in paths if is_address(path)]
+    if not remote:
         return contextlib.nullcontext()
-    from revseq_cli.files.nearby import bring_common_near
+    from revseq_cli.files.remote.fetched import fetch_for_jobs
 
-    return bring_common_near(far_ones)
+    return fetch_for_jobs(remote)
 
 
 def limit_memory(size: int) -> None:
-    """Hold at most so many bytes of files at addresses at once, from now on."""
-    from revseq_cli.files import base
-
-    base.limit_memory(size)
+    """Hold at most so many bytes of remote files at once, from now on."""
+    budget.limit_memory(size)
 
 
-def known() -> Known | None:
-    """What this process knows of files at addresses, for workers that are no forks of it."""
-    if "revseq_cli.files.nearby" not in sys.modules:
+def copy_cache() -> RemoteCache | None:
+    """What this process knows of remote files, for workers that are no forks of it."""
+    if "revseq_cli.files.remote.fetched" not in sys.modules:
         return None
-    from revseq_cli.files.nearby import known
+    from revseq_cli.files.remote.fetched import copy_cache
 
-    return known()
-
-
-def take_known(known: Known | None) -> None:
-    """Know what another process knows."""
-    if known:
-        from revseq_cli.files.nearby import take_known
-
-        take_known(known)
+    return copy_cache()
 
 
-def learn_states(paths: Iterable[str]) -> None:
-    """Ask for the states of many files at addresses.
+def take_cache(cache: RemoteCache | None) -> None:
+    """Know what another process knows of remote files."""
+    if cache:
+        from revseq_cli.files.remote.fetched import take_cache
 
-    One listing is made for each folder that has several of them.
-    """
-    far_ones = [path for path in paths if is_address(path)]
-    if far_ones:
-        from revseq_cli.files.nearby import learn_states
+        take_cache(cache)
 
-        learn_states(far_ones)
+
+def close() -> None:
+    """Close the remote files that this thread has open, and remove what was fetched."""
+    if fetched := sys.modules.get("revseq_cli.files.remote.fetched"):
+        fetched.close()
+    forget_folders()
+
+
+def forget_folders() -> None:
+    """Forget what was listed of remote folders, as before another job of the same process."""
+    if folder := sys.modules.get("revseq_cli.files.remote.folder"):
+        folder.forget_folders()
+
+
+def waits_for_servers(path: str) -> bool:
+    """Whether who reads or writes the file waits most of the time."""
+    return is_address(path)
+
+
+def count_requests(path: str, size: int) -> int:
+    """How many requests fetch a file of that size; 0 for a file of this machine."""
+    return -(-size // budget.choose_piece(size)) if is_address(path) else 0
+
+
+def least_run(path: str) -> int:
+    """The fewest bytes in a row that are worth reading one by one."""
+    return thresholds.LONG_RUN if is_address(path) else thresholds.SHORT_RUN
+
+
+def cheap_run(path: str) -> int:
+    """The bytes in a row after which more make no difference; 0 for a file of this machine."""
+    return thresholds.REMOTE_RUN if is_address(path) else 0
+
+
+# What is there
 
 
 def exists(path: str) -> bool:
     """Whether there is such a file; for an address, whether its server says so."""
     if is_address(path):
-        from revseq_cli.files.nearby import has_file
+        from revseq_cli.files.remote.states import has_file
 
         return has_file(path)
     return os.path.exists(path)
+
+
+def is_folder(path: str, *, assumed: bool = False) -> bool:
+    """Whether it is a folder, or files are below that address.
+
+    The server of an address is not asked where it is `assumed`.
+    """
+    if not is_address(path):
+        return os.path.isdir(path)
+    if assumed:
+        return True
+    from revseq_cli.files.remote.fetched import is_folder
+
+    return is_folder(path)
+
+
+def can_list_files(path: str) -> bool:
+    """Whether the files below a folder or an address can be listed: a web server lists none."""
+    return not (is_address(path) and is_web(path))
 
 
 def has_any(folder: str, names: Collection[str]) -> bool:
     """Whether one of these files is in the folder."""
     if not is_address(folder):
         return any(os.path.exists(os.path.join(folder, name)) for name in names)
-    from revseq_cli.files.folders import has_any
+    from revseq_cli.files.remote.folder import has_any
 
     return has_any(folder, names)
-
-
-def is_folder(path: str, *, assumed: bool = False) -> bool:
-    """Whether it is a folder, or files are below that address.
-
-    The address is not asked where it is `assumed`.
-    """
-    if is_address(path) and assumed:
-        return True
-    if is_address(path):
-        from revseq_cli.files.nearby import is_folder
-
-        return is_folder(path)
-    return os.path.isdir(path)
 
 
 def list_files(path: str) -> dict[str, Identity] | None:
@@ -172,26 +216,27 @@ def list_files(path: str) -> dict[str, Identity] | None:
     """
     if not is_address(path):
         return None
-    from revseq_cli.files.folders import list_files
+    from revseq_cli.files.remote.folder import list_files
 
     return list_files(path)
 
 
-def take_listing(path: str) -> dict[str, Identity] | None:
-    """The same as `list_files`, where `has_any` was just asked for the folder.
-
-    No other request is made.
-    """
+def list_files_once(path: str) -> dict[str, Identity] | None:
+    """The same as `list_files`, as this job has listed them already."""
     if not is_address(path):
         return None
-    from revseq_cli.files.folders import take_listing
+    from revseq_cli.files.remote.folder import list_files_once
 
-    return take_listing(path)
+    return list_files_once(path)
 
 
-def lists_files(path: str) -> bool:
-    """Whether the files below are known: a web server lists none."""
-    return not (is_address(path) and is_web(path))
+def cache_states(paths: Iterable[str]) -> None:
+    """Ask for the states of many remote files, by one listing of each folder with several of them."""
+    remote = [path for path in paths if is_address(path)]
+    if remote:
+        from revseq_cli.files.remote.states import cache_states
+
+        cache_states(remote)
 
 
 def time_of_change(path: str) -> int | None:
@@ -200,7 +245,7 @@ def time_of_change(path: str) -> int | None:
     None where there is none.
     """
     if is_address(path):
-        from revseq_cli.files.nearby import time_of_change
+        from revseq_cli.files.remote.states import time_of_change
 
         return time_of_change(path)
     try:
@@ -221,7 +266,7 @@ def list_matching(pattern: str) -> list[str]:
     Folders end in a slash.
     """
     if is_address(pattern):
-        from revseq_cli.files.nearby import list_matching
+        from revseq_cli.files.remote.states import list_matching
 
         return list_matching(pattern)
     path = parse_name(pattern)
@@ -229,6 +274,9 @@ def list_matching(pattern: str) -> list[str]:
     # The listing of a folder says which names in it are folders, without a look at each.
     folders = set(glob.glob(os.path.join(path, ""), recursive=True))
     return [f"{name}/" if os.path.join(name, "") in folders else name for name in names]
+
+
+# Names
 
 
 def parse_name(text: str) -> str:
@@ -277,10 +325,7 @@ def real_path(path: str) -> str:
 
 
 def make_resolver() -> Callable[[str], str]:
-    """A function like `real_path` for the names of many files.
-
-    It looks at each folder only once.
-    """
+    """A function like `real_path` for the names of many files, which looks at each folder once."""
     resolve = platform.make_resolver()
 
     def resolve_name(text: str) -> str:
@@ -291,10 +336,7 @@ def make_resolver() -> Callable[[str], str]:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths, or two addresses, of one file.
-
-    The file may not be there yet.
-    """
+    """What is equal for two real paths, or two addresses, of one file, which may not exist yet."""
     return canonical(path) if is_address(path) else platform.name_key(path)
 
 
@@ -303,66 +345,14 @@ def file_key(path: str) -> str:
     return name_key(real_path(path))
 
 
-def waits_for_servers(path: str) -> bool:
-    """Whether who reads or writes the file waits most of the time."""
-    return is_address(path)
-
-
-def count_requests(path: str, size: int) -> int:
-    """How many requests fetch a file of that size; 0 for a file of this machine."""
-    if not is_address(path):
-        return 0
-    from revseq_cli.files.calls import choose_piece
-
-    return -(-size // choose_piece(size))
-
-
-def is_replaceable(path: str) -> bool:
-    """Whether a new version of the file can take its name.
-
-    It cannot where the file has changed since.
-    """
-    return not is_address(path)
-
-
-def least_run(path: str) -> int:
-    """The fewest bytes in a row that are worth reading one by one."""
-    return thresholds.LONG_RUN if is_address(path) else thresholds.SHORT_RUN
-
-
-def cheap_run(path: str) -> int:
-    """The bytes in a row after which more make no difference.
-
-    0 where the system's own are right.
-    """
-    return thresholds.FAR_RUN if is_address(path) else 0
-
-
-def has_folder(path: str) -> bool:
-    """Whether the folder of a new file is there. Buckets need no folders."""
-    return is_address(path) or os.path.isdir(os.path.dirname(path) or os.curdir)
-
-
-def folder_of_temporary_files(path: str) -> Path:
-    """Where a new file is until it has its name."""
-    if not is_address(path):
-        return Path(path).parent
-    import tempfile  # it takes a while to load
-
-    return Path(tempfile.gettempdir())
-
-
-def make_folder(path: str) -> None:
-    """Make the folder of a new file."""
-    if not has_folder(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-
-
 def join(folder: str, name: str) -> str:
     """What has that name in a folder or at an address, whose credentials it keeps."""
     if is_address(folder):
-        return Address(f"{getattr(folder, 'full', folder).rstrip('/')}/{name}".rstrip("/"))
+        return Address(f"{Address(folder).full.rstrip('/')}/{name}".rstrip("/"))
     return os.path.join(folder, name) if name else folder
+
+
+# Writing
 
 
 def new_file(
@@ -370,20 +360,14 @@ def new_file(
 ) -> NewFile:
     """A file to write, or a folder; RevseqError now for all that could refuse its name."""
     if is_address(path):
-        from revseq_cli.files.upload import NewObject, NewStore
+        from revseq_cli.files.remote.new import NewRemoteFile, NewRemoteStore
 
-        return (NewStore if is_folder else NewObject)(path, overwrite=overwrite, inputs=inputs)
+        kind = NewRemoteStore if is_folder else NewRemoteFile
+        return kind(path, overwrite=overwrite, inputs=inputs)
     from revseq_cli.files.new import NewFile, NewFolder
 
-    return (NewFolder if is_folder else NewFile)(path, overwrite=overwrite, inputs=inputs)
-
-
-def remove_partial_store(path: str, mark: str) -> None:
-    """Remove a store at an address that jobs with that mark have written in part."""
-    if is_address(path):
-        from revseq_cli.files.upload import remove_partial_store
-
-        remove_partial_store(path, mark)
+    local_kind = NewFolder if is_folder else NewFile
+    return local_kind(path, overwrite=overwrite, inputs=inputs)
 
 
 def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
@@ -398,14 +382,34 @@ def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity
     return NewVersion(path, unchanged, inputs)
 
 
-def close() -> None:
-    """Close what this thread has open at addresses, and remove what was fetched."""
-    if far := sys.modules.get("revseq_cli.files.nearby"):
-        far.close()
-    forget_folders()
+def is_replaceable(path: str) -> bool:
+    """Whether an output can be a new version of this file, with something added to it."""
+    return not is_address(path)
 
 
-def forget_folders() -> None:
-    """Forget what was listed at addresses, as before another job of the same process."""
-    if folders := sys.modules.get("revseq_cli.files.folders"):
-        folders.forget()
+def has_folder(path: str) -> bool:
+    """Whether the folder of a new file is there. Buckets need no folders."""
+    return is_address(path) or os.path.isdir(os.path.dirname(path) or os.curdir)
+
+
+def make_folder(path: str) -> None:
+    """Make the folder of a new file."""
+    if not has_folder(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+
+
+def folder_of_temporary_files(path: str) -> Path:
+    """Where a new file is until it has its name."""
+    if not is_address(path):
+        return Path(path).parent
+    import tempfile  # it takes a while to load
+
+    return Path(tempfile.gettempdir())
+
+
+def remove_partial_store(path: str, mark: str) -> None:
+    """Remove a store at an address that jobs with that mark have written in part."""
+    if is_address(path):
+        from revseq_cli.files.remote.new import remove_partial_store
+
+        remove_partial_store(path, mark)

@@ -1,7 +1,4 @@
-"""Files of this machine: positioned reads and writes, preallocation and flushing.
-
-`core.platform` does them.
-"""
+"""Files of this machine: reads and writes at an offset, preallocation, copies and flushing."""
 
 from __future__ import annotations
 
@@ -21,15 +18,18 @@ from numpy.typing import NDArray
 
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import MissingFileError, TensorIOError
-from revseq_cli.files.base import (
+from revseq_cli.files.input_file import (
     Identity,
     InputFile,
-    failed,
     identity_of,
-    patiently,
-    refuse_output,
+    make_truncation_error,
     require_unchanged,
-    trying_to,
+)
+from revseq_cli.files.system_errors import (
+    make_os_error,
+    refuse_standard_output,
+    retry_while_in_use,
+    wrap_os_errors,
 )
 
 _PAGE = 1 << 12
@@ -52,14 +52,12 @@ class LocalFile(InputFile):
         done = 0
         while done < len(buffer):
             part = buffer[done : done + _MOST_AT_ONCE]
-            try:  # `trying_to` would cost half as much again as a short read
+            try:  # `wrap_os_errors` would cost half as much again as a short read
                 count = platform.read_at(self.fd, part, offset + done)
             except OSError as e:
-                raise failed(self.name, "read", e) from None
+                raise make_os_error(self.name, "read", e) from None
             if count == 0:
-                raise TensorIOError(
-                    "ended while it was read", "a file that does not change", where=self.name
-                )
+                raise make_truncation_error(self.name)
             done += count
 
     def stream(self) -> BinaryIO:
@@ -77,22 +75,22 @@ def open_local(path: str, unchanged: Identity | None = None, name: str = "") -> 
     fault, hint = platform.name_fault(path)
     if fault:
         raise TensorIOError(fault, "the name of a file", hint, name)
-    with trying_to("open", name):
+    with wrap_os_errors(name, "open"):
         try:
-            fd = patiently(lambda: platform.open_file(path, platform.READ))
+            fd = retry_while_in_use(lambda: platform.open_file(path, platform.READ))
         except FileNotFoundError:
             raise MissingFileError("no such file", where=name) from None
         except IsADirectoryError:
-            raise TensorIOError("a directory", "a tensor file", where=name) from None
+            raise TensorIOError("a folder", "a tensor file", where=name) from None
     try:
-        with trying_to("read", name):
+        with wrap_os_errors(name, "read"):
             status = os.fstat(fd)
             if stat.S_ISDIR(status.st_mode):
-                raise TensorIOError("a directory", "a tensor file", where=name)
+                raise TensorIOError("a folder", "a tensor file", where=name)
             if not stat.S_ISREG(status.st_mode):
                 raise TensorIOError("not a regular file", "a tensor file, or a pipe", where=name)
             if unchanged is None:  # else it was looked at before
-                refuse_output(status, name)
+                refuse_standard_output(status, name)
             identity = identity_of(status)
             require_unchanged(unchanged, identity, name)
             yield LocalFile(fd, path, name, identity)
@@ -103,7 +101,7 @@ def open_local(path: str, unchanged: Identity | None = None, name: str = "") -> 
 
 def recheck_local(path: str, identity: Identity) -> None:
     """TensorIOError if a file is not as it was at `identity`."""
-    with trying_to("read", path):
+    with wrap_os_errors(path, "read"):
         try:
             status = os.stat(path)
         except FileNotFoundError:
@@ -147,25 +145,22 @@ class OutputFile:
             try:
                 done += platform.write_at(self.fd, part, offset + done)
             except OSError as e:
-                raise failed(self.name, "write", e) from None
+                raise make_os_error(self.name, "write", e) from None
 
     def allocate(self, size: int) -> None:
-        """Reserve the bytes of the file.
+        """Reserve the bytes of the file, so that a full disk shows before the work.
 
-        A full disk then shows before the work and not in its middle.
-
-        In a file system without a disk only the free space is looked at, and nothing is reserved.
+        On a file system in memory nothing is reserved, and only the free space is looked at.
         """
-        with trying_to("write", self.name):
+        with wrap_os_errors(self.name, "write"):
             platform.reserve(self.fd, size)
 
     def copy_from(self, source: InputFile, start: int, size: int, to: int) -> None:
         """Copy a part of an open file, from the offset `start`, to the offset `to`.
 
-        Stopped at a signal.
-
         Where it can, the system copies by itself, as for `cp`: some file systems then share the
-        bytes and copy none. The disk works on what is copied while the next bytes are copied.
+        bytes and copy none. The disk works on what is copied while the next bytes are copied. A
+        signal raises Stopped.
         """
         signals.check()  # also where there is nothing to copy
         done = 0
@@ -180,53 +175,54 @@ class OutputFile:
                 source.read_into(buffer, start + done)
                 self.write(buffer, to + done)
                 moved = len(buffer)
-            platform.begin_flush(self.fd, to + done, moved)
+            platform.start_writeback(self.fd, to + done, moved)
             done += moved
 
     def write_runs(self, runs: Iterable[tuple[int, memoryview]]) -> list[Edge]:
-        """Write runs, each an offset and its bytes.
+        """Write runs, each an offset and its bytes; what is left of them is returned.
 
-        On a disk only the whole pages of large ones, straight to it.
-
-        What is left of large runs at their two ends is returned: the caller gathers these edges and
-        writes them later, since a write through the page cache waits for every direct one under
-        way.
+        Of large runs on a disk, the whole pages are written directly, past the page cache. What is
+        left are the edges of such runs, less than a page at either end. The caller gathers them and
+        writes them later, since a write through the page cache waits for all direct ones.
 
         A file that is flushed at the end gains nothing from the page cache, and filling the cache
         costs more than the reversal: through it, 1 GiB takes 2.2 times as long on one core, 2.7
-        times on two, and 1.3 times on 16. Where the system or the file system has no direct writes,
-        or no disk, the cache is used.
+        times on two, and 1.3 times on 16.
         """
         edges: list[Edge] = []
         for offset, run in runs:
-            if len(run) >= thresholds.LARGE_RUN and self._is_direct:
-                edges += self._write_large(run, offset)
+            if len(run) >= thresholds.LARGE_RUN and self._takes_direct_writes:
+                edges += self._write_pages(run, offset)
             else:
                 self.write(run, offset)
         return edges
 
     @functools.cached_property
-    def _is_direct(self) -> bool:
-        """Whether large runs go past the page cache, as far as the system says that beforehand."""
+    def _takes_direct_writes(self) -> bool:
+        """Whether the file can be written past the page cache, as far as the system says that now."""
         return platform.DIRECT != 0 and not platform.lies_in_memory(self.fd)
 
-    def _write_large(self, run: memoryview, offset: int) -> list[Edge]:
-        """Write the whole pages of a run; what is left of it at its two ends."""
-        begin = -(-offset // _PAGE) * _PAGE - offset
-        end = (offset + len(run)) // _PAGE * _PAGE - offset
+    def _write_pages(self, run: memoryview, offset: int) -> list[Edge]:
+        """Write the whole pages of a run, and return its edges.
+
+        pages   |      |      |      |      |
+        run         aaabbbbbbbbbbbbbbccc      b from `begin` to `end`, a and c are the edges
+        """
+        begin = -offset % _PAGE
+        end = len(run) - (offset + len(run)) % _PAGE
         for done in range(begin, end, thresholds.BOUNCE_BYTES):
             part = run[done : min(done + thresholds.BOUNCE_BYTES, end)]
             if not self._write_directly(part, offset + done):
                 self.write(part, offset + done)
         edges = [(offset, bytes(run[:begin])), (offset + end, bytes(run[end:]))]
-        return [(place, data) for place, data in edges if data]
+        return [(start, data) for start, data in edges if data]
 
     def _write_directly(self, part: memoryview, offset: int) -> bool:
         """Write whole pages past the page cache; False where the file system cannot."""
         try:
             fd = platform.open_file(self.path, platform.WRITE | platform.DIRECT)
             try:
-                pages = _bounce(threading.get_ident())[: len(part)]
+                pages = _bounce_buffer(threading.get_ident())[: len(part)]
                 pages[:] = np.frombuffer(part, np.uint8)
                 return platform.write_at(fd, pages.data, offset) == len(part)
             finally:
@@ -234,17 +230,14 @@ class OutputFile:
         except OSError as e:
             if e.errno in (errno.EINVAL, errno.EOPNOTSUPP):
                 return False
-            raise failed(self.name, "write", e) from None
+            raise make_os_error(self.name, "write", e) from None
 
 
 @functools.cache
-def _bounce(_: int) -> NDArray[np.uint8]:
-    """Memory that begins with a page, as direct writes need it.
+def _bounce_buffer(_thread: int) -> NDArray[np.uint8]:
+    """A thread's memory for direct writes, which must begin at a page.
 
-    Each thread has its own, as dask's workers have some.
-
-    It is no mapping of `mmap.mmap(-1, n)`: those are shared with the workers that are forks of this
-    process.
+    It is no mapping of `mmap.mmap(-1, n)`: forks of this process would share that with it.
     """
     memory = np.empty(thresholds.BOUNCE_BYTES + _PAGE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _PAGE
@@ -254,10 +247,10 @@ def _bounce(_: int) -> NDArray[np.uint8]:
 @contextlib.contextmanager
 def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
     """A file that exists, for writing; `name` is what to call it."""
-    with trying_to("write", name):
+    with wrap_os_errors(name, "write"):
         # Not for reading too: NFS would then fill up a page that is written in part, and write it
         # back whole, over what another host has written next to it.
-        fd = patiently(lambda: platform.open_file(path, platform.WRITE))
+        fd = retry_while_in_use(lambda: platform.open_file(path, platform.WRITE))
     file: OutputFile | None = None
     try:
         file = OutputFile(fd, path, name)
@@ -265,48 +258,50 @@ def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
     finally:
         if file and file.pages:
             file.pages.close()
-        with trying_to("write", name):  # some file systems report a failed write only now
+        with wrap_os_errors(name, "write"):  # some file systems report a failed write only now
             os.close(fd)
 
 
-def flush(path: str, template: os.stat_result | None = None) -> None:
+def flush_file(path: str, template: os.stat_result | None = None) -> None:
     """Return when the file is on the disk, with the owner and the mode of `template`.
 
     OSError where it cannot be flushed; there is no second try, since the system may report success
     then.
     """
     # Opened before the rights are given, which may allow nobody to write.
-    fd = patiently(lambda: platform.open_file(path, platform.UPDATE))
+    fd = retry_while_in_use(lambda: platform.open_file(path, platform.UPDATE))
     try:
         if template:
             platform.give_rights(fd, template)
-        platform.flush(fd)
+        platform.sync_file(fd)
     finally:
         os.close(fd)
 
 
 class UnnamedFile(OutputFile):
-    """A new file in the system's folder for temporary ones, at `path`; it ends with the object.
+    """A new file in the system's folder for temporary ones, which ends with the object.
 
-    Where the system has /proc, it has no name: nothing is left of it, however the process ends.
+    Where the system has /proc, it has no name, and `path` is its descriptor there, by which other
+    processes can open it. Nothing is left of it then, however the process ends.
     """
 
     def __init__(self, name: str) -> None:
         import tempfile  # it takes a while to load
 
-        with trying_to("write", name):
+        with wrap_os_errors(name, "write"):
             fd, path = tempfile.mkstemp(prefix="revseq-", suffix=".tmp")
-            link = f"/proc/{os.getpid()}/fd/{fd}"  # other processes can open it by that, too
+            link = f"/proc/{os.getpid()}/fd/{fd}"
             if os.path.exists(link):
                 os.unlink(path)
                 path = link
         super().__init__(fd, path, name)
-        self.remove = weakref.finalize(self, _remove_own, self.fd, self.path, os.getpid())
+        self.remove = weakref.finalize(self, _remove_unnamed, fd, path, os.getpid())
 
 
-def _remove_own(fd: int, path: str, process: int) -> None:
-    if os.getpid() == process:  # a fork has the object, too
-        with contextlib.suppress(OSError):
-            os.close(fd)
-            if not path.startswith("/proc/"):
-                os.unlink(path)
+def _remove_unnamed(fd: int, path: str, process: int) -> None:
+    if os.getpid() != process:  # a fork has the object, too
+        return
+    with contextlib.suppress(OSError):
+        os.close(fd)
+        if not path.startswith("/proc/"):
+            os.unlink(path)

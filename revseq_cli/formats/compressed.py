@@ -11,7 +11,8 @@ from revseq_cli import files
 from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.errors import FormatError, RevseqError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files import base
+from revseq_cli.files.input_file import Identity
+from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.npy import HEAD_BYTES, Header
 from revseq_cli.formats.raw import CompressedSource
@@ -25,7 +26,7 @@ def decompress_hint(compression: Compression, path: str) -> str:
 
 
 def decompress(
-    path: str, compression: Compression, unchanged: base.Identity | None = None
+    path: str, compression: Compression, unchanged: Identity | None = None
 ) -> Iterator[bytes]:
     """The content of a compressed file, piece by piece.
 
@@ -62,7 +63,7 @@ def _import_module(compression: Compression, path: str) -> ModuleType:
 def _as_error(error: Exception, path: str) -> RevseqError:
     """The error for what a module raised while it decompressed the file."""
     if isinstance(error, OSError) and error.errno is not None:
-        return base.failed(path, "read", error)
+        return make_os_error(path, "read", error)
     what = "truncated" if isinstance(error, EOFError) else "damaged"
     return damaged_file(f"{what}: it cannot be decompressed", path)
 

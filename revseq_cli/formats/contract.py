@@ -24,7 +24,7 @@ from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import exists_already
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.refusals import name_taken
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core.tensors import Region
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.contract import (
     BlockWriter,
     FileSink,

@@ -18,7 +18,7 @@ from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.files import base
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.attributes import (
     ENCODING,
     Attributes,
@@ -188,7 +188,7 @@ def _count_step(variables: Iterable[_Variable]) -> int:
     return sum(map(_pad, parts))
 
 
-def _read_header(path: str) -> tuple[_Dataset, base.Identity]:
+def _read_header(path: str) -> tuple[_Dataset, Identity]:
     """The header of a file, and the state of the file."""
     with files.open_file(path) as fd:
         identity = fd.identity

@@ -33,7 +33,8 @@ from revseq_cli.core.dtypes import (
 )
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files.new import FileTransaction, NewFile, Scratch
+from revseq_cli.files.new import NewFile, Scratch
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import (
     FileSink,
     Head,

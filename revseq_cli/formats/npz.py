@@ -23,9 +23,11 @@ from revseq_cli.core import platform, signals, thresholds
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.files import base, local
+from revseq_cli.files import local
 from revseq_cli.files.copies import CopiedPart
+from revseq_cli.files.input_file import Identity, InputFile
 from revseq_cli.files.new import NewFile
+from revseq_cli.files.system_errors import wrap_os_errors
 from revseq_cli.formats import npy
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
@@ -72,7 +74,7 @@ class _Bounded:
     The file itself says how many bytes its directory has, and zipfile takes memory for as many.
     """
 
-    def __init__(self, fd: base.InputFile, where: str) -> None:
+    def __init__(self, fd: InputFile, where: str) -> None:
         self._stream = fd.stream()
         self._where = where
         self._size = fd.identity.size
@@ -86,14 +88,14 @@ class _Bounded:
         if size > _LARGEST_DIRECTORY:
             found = f"has a directory of {size} bytes"
             raise FormatError(found, f"at most {_LARGEST_DIRECTORY}", where=self._where)
-        with base.trying_to("read", self._where):
+        with wrap_os_errors(self._where, "read"):
             return self._stream.read(size)
 
 
 @contextlib.contextmanager
 def _open_archive(
-    path: str, name: str = "", unchanged: base.Identity | None = None
-) -> Iterator[tuple[base.InputFile, ZipFile]]:
+    path: str, name: str = "", unchanged: Identity | None = None
+) -> Iterator[tuple[InputFile, ZipFile]]:
     """An archive and its file; FormatError if it is damaged, or is not the whole file.
 
     zipfile ignores bytes before the first member and after the directory, so it reads only the
@@ -115,14 +117,14 @@ def _open_archive(
             yield fd, archive
 
 
-def _ends_with(fd: base.InputFile, comment: bytes) -> bool:
+def _ends_with(fd: InputFile, comment: bytes) -> bool:
     """Whether the file ends with the last record of an archive and that comment."""
     tail = fd.read(_END_BYTES, fd.identity.size - _END_BYTES - len(comment))
     length = int.from_bytes(tail[-2:], "little")
     return tail.startswith(_END_MAGIC) and length == len(comment)
 
 
-def _data_offset(fd: base.InputFile, info: ZipInfo) -> int:
+def _data_offset(fd: InputFile, info: ZipInfo) -> int:
     """The offset of a member's data, which follow its local header with a name and extra field."""
     end = info.header_offset + _LOCAL_BYTES
     name_bytes, extra_bytes = _LENGTHS.unpack(fd.read(_LENGTHS.size, end - _LENGTHS.size))
@@ -183,7 +185,7 @@ class _Member(NamedTuple):
     header: npy.Header
 
     @classmethod
-    def of(cls, fd: base.InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
+    def of(cls, fd: InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
         """The member; FormatError for one that is damaged, or that numpy.savez does not write."""
         if info.flag_bits & _IS_ENCRYPTED:
             raise _unusual("encrypted", where)
@@ -204,7 +206,7 @@ class _Member(NamedTuple):
         found = f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says"
         return damaged_file(found, self.where)
 
-    def decompress(self, path: str, unchanged: base.Identity) -> Iterator[bytes]:
+    def decompress(self, path: str, unchanged: Identity) -> Iterator[bytes]:
         """The decompressed bytes, piece by piece; FormatError if they are damaged."""
         with (
             _open_archive(path, unchanged=unchanged) as (_, archive),
@@ -227,7 +229,7 @@ class _StoredSource(RawSource):
     def __init__(
         self,
         tensor: RawTensor,
-        identity: base.Identity,
+        identity: Identity,
         storage: Storage,
         key: str,
         member: _Member,
@@ -246,7 +248,7 @@ class _StoredSource(RawSource):
             raise self.member.crc_error()
 
 
-def _compute_crc(fd: base.InputFile, offset: int, size: int) -> int:
+def _compute_crc(fd: InputFile, offset: int, size: int) -> int:
     crc = 0
     for piece in fd.read_pieces(offset, size):
         crc = zlib.crc32(piece, crc)
@@ -285,9 +287,7 @@ def open_member(
     return CompressedSource(header.raw_tensor(path, where), identity, storage, decompress, key)
 
 
-def _has_numbers(
-    fd: base.InputFile, archive: ZipFile, info: ZipInfo, asked: DataType | None
-) -> bool:
+def _has_numbers(fd: InputFile, archive: ZipFile, info: ZipInfo, asked: DataType | None) -> bool:
     """Whether a member is a tensor of numbers, as far as its header says."""
     try:
         member = _Member.of(fd, archive, info, info.filename)
@@ -388,7 +388,7 @@ class _NpzSink(RawSink):
         else:
             with files.open_file(path, name=name) as fd:
                 info.CRC = _compute_crc(fd, self._data_offset, info.file_size)
-        with local.open_to_write(path, name) as fd, base.trying_to("write", name):
+        with local.open_to_write(path, name) as fd, wrap_os_errors(name, "write"):
             fd.write(info.FileHeader(zip64=True), info.header_offset)
             with open(fd.fd, "r+b", closefd=False) as file:
                 file.seek(self._data_offset + info.compress_size)
@@ -429,9 +429,7 @@ def _most_growth(size: int) -> int:
     return size // 1000 + (1 << 16)
 
 
-def _move_members(
-    fd: base.InputFile, archive: ZipFile, without: str, path: str
-) -> list[CopiedPart]:
+def _move_members(fd: InputFile, archive: ZipFile, without: str, path: str) -> list[CopiedPart]:
     """Give all members but one new offsets, without gaps; the parts of the file to copy there.
 
     FormatError if two members overlap, and for a damaged local header: numpy.load reads no copy
@@ -456,7 +454,7 @@ def _move_members(
     return parts
 
 
-def _require_local_header(fd: base.InputFile, info: ZipInfo, path: str) -> None:
+def _require_local_header(fd: InputFile, info: ZipInfo, path: str) -> None:
     """FormatError unless a local header is there, with the name that the directory says."""
     head = fd.read(_LOCAL_BYTES, info.header_offset)
     name_bytes, _ = _LENGTHS.unpack(head[-_LENGTHS.size :])

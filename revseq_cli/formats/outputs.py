@@ -10,7 +10,7 @@ from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.files import base
+from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
@@ -25,7 +25,7 @@ def create_sink(
     template: Source,
     *,
     overwrite: bool,
-    inputs: Iterable[base.Identity] = (),
+    inputs: Iterable[Identity] = (),
     only: bool = False,
     on_cluster: bool = False,
     axis: int | None = None,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files import base
+from revseq_cli.files.system_errors import refuse_standard_output, wrap_os_errors
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.memory import MemorySource
@@ -74,10 +74,10 @@ def read_pipe(path: str) -> bytes | PipedNpy:
     """All that comes through a pipe: a tensor in .npy, or the bytes of a text."""
     name = name_pipe(path)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(base.trying_to("read", name))
+        stack.enter_context(wrap_os_errors(name, "read"))
         stream = cast("io.BufferedReader", sys.stdin.buffer)
         if path == "-":
-            base.refuse_output(os.fstat(0), name)
+            refuse_standard_output(os.fstat(0), name)
         else:
             stream = stack.enter_context(open(path, "rb"))
         head = stream.read(64)

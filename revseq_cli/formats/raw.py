@@ -18,10 +18,11 @@ from revseq_cli import files
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import Region
-from revseq_cli.files import base, local
-from revseq_cli.files.base import Identity
+from revseq_cli.files import local
 from revseq_cli.files.copies import CopiedPart, fill_from
+from revseq_cli.files.input_file import Identity, InputFile, identity_of
 from revseq_cli.files.local import Edge
+from revseq_cli.files.system_errors import wrap_os_errors
 from revseq_cli.formats.contract import (
     BlockWriter,
     FileSink,
@@ -91,7 +92,7 @@ class RawTensor:
             last += (size - 1) * stride
         return last + itemsize
 
-    def read_region(self, fd: base.InputFile, region: Region) -> NDArray[Any]:
+    def read_region(self, fd: InputFile, region: Region) -> NDArray[Any]:
         """The values of the region, in the file's memory order."""
         shape = [part.stop - part.start for part in region]
         values: NDArray[Any]
@@ -238,8 +239,8 @@ class CompressedSource(RawSource):
         if size != self.tensor.end:
             found = f"decompresses to {size} bytes, and it promises {self.tensor.end}"
             raise FormatError(found, hint="copy or download the file again", where=self.name)
-        with base.trying_to("read", name):
-            self.unchanged = base.identity_of(os.fstat(file.fd))
+        with wrap_os_errors(name, "read"):
+            self.unchanged = identity_of(os.fstat(file.fd))
         self.tensor = replace(self.tensor, path=file.path)
         return file
 

@@ -92,7 +92,7 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
     `key` is what was typed after ::, and `option` the one that says the format.
     """
     if is_tensor_folder(path):
-        return TensorIOError("a directory", "a tensor file", where=path)
+        return TensorIOError("a folder", "a tensor file", where=path)
     if path.lower().endswith(".onnx"):
         return FormatError("is an ONNX model", "a tensor, such as x.pb", where=path)
     file, _, name = path.rpartition(":")

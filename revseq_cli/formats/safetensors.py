@@ -18,8 +18,8 @@ from revseq_cli import files
 from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import HALVES, FormatError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.files import base
 from revseq_cli.files.copies import CopiedPart
+from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
@@ -97,14 +97,14 @@ def _are_sizes(values: object) -> bool:
 class _Header(NamedTuple):
     """The header of a file."""
 
-    identity: base.Identity  # the state of the file
+    identity: Identity  # the state of the file
     offset: int  # of the first element
     size: int  # of all elements, in bytes
     metadata: dict[str, str]
     entries: dict[str, _Entry]  # the tensors by their names
 
     @classmethod
-    def read(cls, path: str, name: str, unchanged: base.Identity | None = None) -> _Header:
+    def read(cls, path: str, name: str, unchanged: Identity | None = None) -> _Header:
         """Read the header; FormatError unless it is right, and its tensors fill the file."""
         with files.open_file(path, unchanged, name) as fd:
             identity = fd.identity

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from revseq_cli import files
 
 if TYPE_CHECKING:
-    from revseq_cli.files.base import InputFile
+    from revseq_cli.files.input_file import InputFile
     from revseq_cli.formats.contract import FormatModule
 
 
@@ -265,8 +265,8 @@ def is_hdf5(fd: InputFile) -> bool:
     The user block has 512 bytes, or that times a power of two, and may hold anything, even a text.
     """
     end = fd.identity.size
-    is_far = not fd.path
-    if is_far:  # each offset is a request
+    is_remote = not fd.path
+    if is_remote:  # each offset is a request
         end = min(end, (1 << 16) + 1)
     offset = 0
     while offset < end:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from revseq_cli import files
 from revseq_cli.core.errors import FormatError
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.table import Compression, encoding_by_mark, looks_like
 from revseq_cli.text.examples import Text
 

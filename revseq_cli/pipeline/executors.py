@@ -43,7 +43,7 @@ from revseq_cli.core.errors import MEMORY_ENDED, EngineError, RevseqError, Usage
 from revseq_cli.files import local
 
 if TYPE_CHECKING:
-    from revseq_cli.files.nearby import Known
+    from revseq_cli.files.remote.fetched import RemoteCache
 
 _Result = TypeVar("_Result")
 # In seconds:
@@ -168,7 +168,7 @@ class Workers:
         context = multiprocessing.get_context(_choose_start_method())
         try:
             self._executor = ProcessPoolExecutor(
-                self.workers, context, _begin_worker, (os.getpid(), files.known(), writers)
+                self.workers, context, _begin_worker, (os.getpid(), files.copy_cache(), writers)
             )
         except OSError as e:
             raise _make_start_error(e) from None
@@ -239,9 +239,9 @@ class Workers:
         return {*multiprocessing.active_children()} - self._others
 
 
-def _begin_worker(parent: int, known: Known | None, writers: int) -> None:
+def _begin_worker(parent: int, cache: RemoteCache | None, writers: int) -> None:
     """Set up a worker: its signals, memory and known files, and that it ends with its parent."""
-    files.take_known(known)
+    files.take_cache(cache)
     local.share_outputs(writers)
     signals.leave_to_parent()
     if not platform.end_with(parent):

@@ -8,7 +8,7 @@ from typing import NoReturn
 from revseq_cli import files
 from revseq_cli.core.errors import UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
 from revseq_cli.pipeline.alignment import (
@@ -113,7 +113,7 @@ class Job:
     def recheck(self) -> None:
         """Raise TensorIOError if an input file has changed since its header was read."""
         sources = (self.values, self.lengths)
-        files.ask_again([source.path for source in sources if source.identity])
+        files.refresh_states([source.path for source in sources if source.identity])
         self.values.recheck()
         self.lengths.recheck()
 

@@ -83,7 +83,7 @@ def fetch_sources(plan: Plan, *sources: Source) -> None:
         return
     for source in sources:
         if source.path and source.identity:
-            files.bring_near(source.path, source.identity)
+            files.fetch(source.path, source.identity)
 
 
 def copy(source: Source, sink: Sink, plan: Plan) -> None:

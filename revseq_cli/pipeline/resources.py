@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from revseq_cli.core import platform
-from revseq_cli.files import base
+from revseq_cli.files.budget import DEFAULT_MEMORY
 
 AUTO = "auto"
 SERIAL = "serial"
@@ -26,7 +26,7 @@ class Resources:
 
     engine: str = AUTO
     cores: int = 0
-    memory: int = base.DEFAULT_MEMORY
+    memory: int = DEFAULT_MEMORY
     scheduler: str = ""
 
     @property

@@ -33,9 +33,10 @@ from revseq_cli.core.dtypes import Array, DType, word_of
 from revseq_cli.core.errors import DiskFullError
 from revseq_cli.core.tensors import Region, Sizes, sizes_of
 from revseq_cli.files import local
-from revseq_cli.files.base import InputFile
+from revseq_cli.files.input_file import InputFile
 from revseq_cli.files.local import OutputFile
-from revseq_cli.files.new import FileTransaction, Scratch
+from revseq_cli.files.new import Scratch
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.operator import kernel
 from revseq_cli.operator.kernel import Lengths

@@ -12,7 +12,7 @@ import numpy as np
 
 from revseq_cli.core.dtypes import Array, DType
 from revseq_cli.core.tensors import Region, Sizes
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.contract import Downloads, ReadTask, Source
 
 if TYPE_CHECKING:

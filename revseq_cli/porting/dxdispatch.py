@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.files.new import FileTransaction, NewFile
+from revseq_cli.files.new import NewFile
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.outputs import create_sink

@@ -152,13 +152,13 @@ def _element_text(source: Source, value: Any) -> str:  # noqa: ANN401 - any numb
 
 
 def _preview(source: Source) -> str:
-    is_far = files.waits_for_servers(source.path)
-    most = thresholds.FAR_PREVIEW if is_far else _PREVIEW_CHUNK
+    is_remote = files.waits_for_servers(source.path)
+    most = thresholds.REMOTE_PREVIEW if is_remote else _PREVIEW_CHUNK
     chunk = prod(source.chunks or ()) * source.dtype.itemsize
     if chunk > most:
         return f"// no preview: a chunk has {chunk:,} bytes"
     ends = choose_ends(source.sizes, MOST_ELEMENTS)
-    if is_far:
+    if is_remote:
         ends = choose_near_ends(source, ends)
     return write_rows(source, ends)
 

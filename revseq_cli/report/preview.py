@@ -56,7 +56,7 @@ def choose_near_ends(source: Source, ends: Ends) -> Ends:
     """
     chunks = source.chunks or _find_blocks(source)
     chunk = prod(chunks) * source.dtype.itemsize
-    most = max(1, min(_NEAR_CHUNKS, thresholds.FAR_PREVIEW // chunk))
+    most = max(1, min(_NEAR_CHUNKS, thresholds.REMOTE_PREVIEW // chunk))
     near = list(ends)
     for d, size in enumerate(chunks):
         if _count_chunks(near, chunks) > most:
@@ -66,7 +66,7 @@ def choose_near_ends(source: Source, ends: Ends) -> Ends:
 
 def _find_blocks(source: Source) -> list[int]:
     """The sizes of what is fetched at once of a tensor without chunks."""
-    left = thresholds.FAR_BLOCK // source.dtype.itemsize
+    left = thresholds.REMOTE_BLOCK // source.dtype.itemsize
     sizes: list[int] = []
     for size in reversed(source.sizes):
         sizes.append(max(1, min(size, left)))

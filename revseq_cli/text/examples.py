@@ -22,7 +22,7 @@ from revseq_cli.text.positions import error_at
 from revseq_cli.text.tensor_text import TensorText
 
 if TYPE_CHECKING:
-    from revseq_cli.files.base import Identity
+    from revseq_cli.files.input_file import Identity
 
 # The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
 _PAGE_LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, OUTPUT: OUTPUT}

@@ -530,14 +530,14 @@ def test_what_another_program_made_meanwhile_stays(revseq, files):
 
 NAMED_THEN_DEAD = """
 import os, signal
-from revseq_cli.files import new
-real = new.FileGroup.take_names
+from revseq_cli.files import transactions
+real = transactions.FileGroup.take_names
 def take_names(group):
     real(group)
     if os.path.exists("y3.npy") and not os.path.exists("died"):
         open("died", "w")
         os.kill(os.getpid(), signal.SIGKILL)
-new.FileGroup.take_names = take_names
+transactions.FileGroup.take_names = take_names
 """
 
 

@@ -15,8 +15,10 @@ from needs import fcntl
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.files import base, local
-from revseq_cli.files.new import FileTransaction, NewFile, NewFolder
+from revseq_cli.files import local, system_errors
+from revseq_cli.files.new import NewFile, NewFolder
+from revseq_cli.files.system_errors import retry_while_in_use
+from revseq_cli.files.transactions import FileTransaction
 
 pytestmark = pytest.mark.skipif(
     os.name == "nt", reason="tests/core/test_windows.py has what is Windows's own"
@@ -34,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 def in_use(monkeypatch):
     """Make one call of the system fail so many times as if another program had the file open, and none wait for long."""
     monkeypatch.setattr(platform, "keeps_name", lambda error: error is IN_USE)
-    monkeypatch.setattr(base, "_LONGEST_USE", 0.05)
+    monkeypatch.setattr(system_errors, "_LONGEST_USE", 0.05)
 
     def use(name, times, owner=platform):
         real, left = getattr(owner, name), [None] * times
@@ -102,7 +104,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch):
         (refusing(errno.EIO), "output error"),
     ):
         monkeypatch.setattr(fcntl, "fcntl", answer)
-        for flush in (lambda: local.flush("x"), lambda: platform.flush_folder(".")):
+        for flush in (lambda: local.flush_file("x"), lambda: platform.sync_folder(".")):
             with pytest.raises(OSError, match=flushed) if flushed else contextlib.nullcontext():
                 flush()
 
@@ -111,7 +113,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch):
 
 
 def test_what_another_program_has_open_is_tried_for(folder, in_use):
-    left = in_use("take_name", 2)
+    left = in_use("rename_file", 2)
     with FileTransaction(file := NewFile("y", overwrite=True)):
         file.write(b"new")
     assert not left
@@ -128,7 +130,7 @@ def test_what_another_program_has_open_is_tried_for(folder, in_use):
 
 
 def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
-    in_use("take_name", 1000)
+    in_use("rename_file", 1000)
     Path("y").write_bytes(b"old")
     error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
     with error, FileTransaction(file := NewFile("y", overwrite=True)):
@@ -146,9 +148,9 @@ def test_a_signal_ends_the_wait_but_not_what_undoes_the_work(monkeypatch, in_use
             raise IN_USE
 
     with pytest.raises(signals.Stopped):
-        base.patiently(busy, lambda _: True)
+        retry_while_in_use(busy, lambda _: True)
     assert len(calls) == 1
-    base.patiently(busy, lambda _: True, stops=False)
+    retry_while_in_use(busy, lambda _: True, stops=False)
     assert len(calls) == 3
 
 

@@ -20,7 +20,7 @@ from tensor_files import open_
 
 import revseq_cli.files
 from revseq_cli.core.errors import UsageError
-from revseq_cli.files.new import FileTransaction
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats import outputs, references
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")

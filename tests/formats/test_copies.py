@@ -12,7 +12,7 @@ import zarr
 from safetensors.numpy import save_file
 from tensor_files import open_
 
-from revseq_cli.files.new import FileTransaction
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats import outputs, references
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 7)).astype("<f4")

@@ -20,7 +20,7 @@ from tensor_files import X, held, open_, write
 from revseq_cli.core import dtypes
 from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files.new import FileTransaction
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats import outputs, references
 from revseq_cli.formats.onnx.tensors import TYPES
 from revseq_cli.pipeline.executors import dump

@@ -12,7 +12,7 @@ from h5py import h5d, h5p, h5s, h5t
 from oracle import expected
 from tensor_files import open_
 
-from revseq_cli.files.new import FileTransaction
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats import outputs, references
 
 SHAPE, CHUNKS = (

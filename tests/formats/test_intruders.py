@@ -16,7 +16,8 @@ from tensor_files import open_
 
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.files import local, new
-from revseq_cli.files.new import FileTransaction, NewFile
+from revseq_cli.files.new import NewFile
+from revseq_cli.files.transactions import FileTransaction
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 
@@ -122,7 +123,7 @@ def test_rights_are_not_given_to_another_group(tmp_path, monkeypatch, number):
     (tmp_path / "old").chmod(0o664)
     (tmp_path / "new").touch()
     monkeypatch.setattr(os, "fchown", refusing(number))
-    local.flush(str(tmp_path / "new"), (tmp_path / "old").stat())
+    local.flush_file(str(tmp_path / "new"), (tmp_path / "old").stat())
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
 
 
@@ -158,10 +159,10 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch):
             for file in together:
                 file.write(b"new")
 
-    flush = local.flush
+    flush = local.flush_file
     for number in range(3):
         results = iter([flush] * number + [refusing(errno.EIO)])
-        monkeypatch.setattr(new, "flush", lambda *args, results=results: next(results)(*args))
+        monkeypatch.setattr(new, "flush_file", lambda *args, results=results: next(results)(*args))
         with pytest.raises(TensorIOError, match="Input/output error"):
             written()
         assert _bytes_of(files) == before

@@ -13,7 +13,7 @@ from processes import peak
 from tensor_files import EXPECTED, N, X, open_
 
 from revseq_cli.core.errors import FormatError, RevseqError
-from revseq_cli.files.new import FileTransaction
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats import npz, outputs, references
 
 

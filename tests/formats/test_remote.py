@@ -31,9 +31,9 @@ from click.testing import CliRunner  # noqa: E402
 from revseq_cli.commands.cli import cli  # noqa: E402
 from revseq_cli.core import thresholds  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
-from revseq_cli.files import calls, upload  # noqa: E402
 from revseq_cli.files import close as close_files  # noqa: E402
 from revseq_cli.files.address import Address  # noqa: E402
+from revseq_cli.files.remote import faults, new  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata")
 SIZES, LENGTHS = (6, 40_000), np.array([3, 0, 40_000, 2, 39_000, 1], np.uint32)
@@ -41,8 +41,13 @@ JOB = ("--axis", 1, "--batch-axis", 0)
 X = np.arange(240_000, dtype=np.float32).reshape(SIZES)
 RIGHT = oracle.expected(X, LENGTHS[:, None], 1)
 # Small ranges, and short pauses between tries.
-SMALL = {"FAR_PIECE": 1 << 18, "FAR_BLOCK": 1 << 16, "FAR_SMALL": 0, "FAR_WHOLE": 1 << 16}
-QUICK = "import revseq_cli.files.calls as r; r._PAUSES = (0.01, 0.01)"
+SMALL = {
+    "REMOTE_PIECE": 1 << 18,
+    "REMOTE_BLOCK": 1 << 16,
+    "REMOTE_SMALL": 0,
+    "REMOTE_WHOLE": 1 << 16,
+}
+QUICK = "import revseq_cli.files.remote.faults as r; r._PAUSES = (0.01, 0.01)"
 FORMATS = ("x.npy", "x.npz", "x.h5", "x.nc", "x.safetensors", "x.json", "x.pb", "x.zarr")
 
 
@@ -163,8 +168,8 @@ def test_every_format_in_a_bucket(bucket, far):
         (("show", "s3://box/none.npy"), "no such file"),
         (("show", "s3://box/none.zarr"), "no such store"),
         (("show", "nothing://box/x.npy"), "unknown scheme nothing"),
-        (("show", "s3://box"), "a directory"),
-        (("show", "s3://box/x.zarr/x"), "a directory"),
+        (("show", "s3://box"), "a folder"),
+        (("show", "s3://box/x.zarr/x"), "a folder"),
         (("convert", "s3://box/x.npy", "s3://box/n.npy"), "exists already"),
         (("convert", "s3://box/x.npy", "s3://none/n.npy"), "no such bucket"),
         (("convert", "s3://box/x.npy", "s3://box/x.npy", "--overwrite"), "also an input"),
@@ -212,13 +217,13 @@ def test_overwrite_replaces(bucket, far):
 def test_two_runs_of_one_store(bucket, far, monkeypatch):
     """The one that comes second finds the mark of the first, also if both began at once, and takes nothing from it."""
     others = ["y.zarr/.revseq-0.tmp", "y.zarr/c/0/0"]
-    create = upload.NewStore.create
+    create = new.NewRemoteStore.create
 
     def create_second(file):
         bucket.objects |= {name: servers.Object(b"") for name in others}
         create(file)
 
-    monkeypatch.setattr(upload.NewStore, "create", create_second)
+    monkeypatch.setattr(new.NewRemoteStore, "create", create_second)
     for _ in range(2):
         with pytest.raises(RevseqError, match="being written"):
             here("convert", far / "x.npy", "s3://box/y.zarr")
@@ -290,10 +295,10 @@ REQUESTS = [
 @pytest.mark.parametrize(("name", "lengths", "axis", "memory", "most"), REQUESTS)
 def test_requests_of_a_run(large, monkeypatch, name, lengths, axis, memory, most):
     """The data are read once, in ranges that are fetched together."""
-    for threshold in ("FAR_PIECE", "FAR_SMALL"):
+    for threshold in ("REMOTE_PIECE", "REMOTE_SMALL"):
         value = getattr(thresholds, threshold)
         monkeypatch.setattr(thresholds, threshold, value >> 3)
-    monkeypatch.setattr("revseq_cli.files.s3._LEAST_PART", 1 << 20)
+    monkeypatch.setattr("revseq_cli.files.remote.s3._LEAST_PART", 1 << 20)
     monkeypatch.setattr(thresholds, "BLOCK_BYTES", 1 << 19)
     given = lengths if lengths.startswith("[") else f"s3://box/{lengths}"
     output = f"s3://box/y{name[name.index('.') :]}"
@@ -362,9 +367,9 @@ def test_requests_of_a_batch_with_common_lengths(bucket, far):
 @pytest.fixture
 def in_parts(bucket, tmp_path, monkeypatch):
     """A file of four parts."""
-    monkeypatch.setattr("revseq_cli.files.s3._LEAST_PART", 1 << 18)
-    monkeypatch.setattr("revseq_cli.core.thresholds.FAR_PIECE", 1 << 18)
-    monkeypatch.setattr(calls, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr("revseq_cli.files.remote.s3._LEAST_PART", 1 << 18)
+    monkeypatch.setattr("revseq_cli.core.thresholds.REMOTE_PIECE", 1 << 18)
+    monkeypatch.setattr(faults, "_PAUSES", (0.01, 0.01))
     np.save(tmp_path / "x.npy", X)
     return bucket
 
@@ -381,10 +386,10 @@ def in_parts(bucket, tmp_path, monkeypatch):
 )
 def test_an_upload_that_fails_once(in_parts, tmp_path, method, part, action):
     """Also where the answer is lost that says it is complete, and where the store knows no conditions."""
-    faults = iter([action])
+    actions = iter([action])
 
     def fail(asked, path):
-        return next(faults, None) if asked == method and part in path else None
+        return next(actions, None) if asked == method and part in path else None
 
     in_parts.fault = fail
     here("convert", tmp_path / "x.npy", "s3://box/y.npy")
@@ -481,7 +486,13 @@ def test_short_runs(revseq, bucket, far, order):
     np.save(far / "x.npy", np.asarray(X, order=order))
     bucket.put("x.npy", far / "x.npy")
     words = ("run", "s3://box/x.npy", "far/n.npy", *JOB, "-o", "y.npy", "--memory", "40k")
-    small = {"FAR_SMALL": 64, "FAR_BLOCK": 64, "FAR_KEPT": 6400, "FAR_GAP": 64, "FAR_PIECE": 4096}
+    small = {
+        "REMOTE_SMALL": 64,
+        "REMOTE_BLOCK": 64,
+        "REMOTE_KEPT": 6400,
+        "REMOTE_GAP": 64,
+        "REMOTE_PIECE": 4096,
+    }
     no_copy = "import shutil; shutil.disk_usage = lambda path: shutil._ntuple_diskusage(0, 0, 0)"
     revseq(*words, thresholds=small, code=no_copy).ok()
     assert np.array_equal(np.load(far.parent / "y.npy"), RIGHT)
@@ -505,7 +516,7 @@ def test_a_store_of_a_job_that_fails_twice(revseq, bucket, far, again):
     """Its worker dies after it has put the chunks, and then dies or fails in another way."""
     fails = f"""
 import os, signal, pathlib
-import revseq_cli.files.upload as u, revseq_cli.pipeline.loading as s
+import revseq_cli.files.remote.new as u, revseq_cli.pipeline.loading as s
 def die():
     pathlib.Path("died").touch()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -514,7 +525,7 @@ def load(request, real=s.load_job):
         {again}
     return real(request)
 s.load_job = load
-u.NewStore.take_name = lambda file: die()
+u.NewRemoteStore.take_name = lambda file: die()
 """
     words = ("batch", "--each", "far/x.zarr", "--lengths", "far/n.npy", *JOB)
     done = revseq(*words, "-o", "s3://box/out/y.zarr", code=fails)
@@ -643,7 +654,7 @@ def test_shards_without_ranges_from_the_end(of_web, web, status):
 @pytest.mark.parametrize("name", ["x.npy", "x.zarr"])
 def test_a_silent_server(of_web, web, name):
     web.fails = lambda number: web.open.clear()
-    impatient = f"{QUICK}\nimport revseq_cli.files.web as w; w.MOST_SILENCE = 0.2"
+    impatient = f"{QUICK}\nimport revseq_cli.files.remote.web as w; w.MOST_SILENCE = 0.2"
     of_web(name, "did not answer", code=impatient)
 
 
@@ -734,7 +745,7 @@ k.reverse = reverse
 @pytest.mark.needs("signals")
 def test_a_signal_ends_a_wait(web, tmp_path):
     """Within a second, though the server is silent."""
-    code = "import revseq_cli.core.thresholds as t; t.FAR_PIECE = 1 << 18; t.FAR_SMALL = 0\nfrom revseq_cli.__main__ import main; main()"
+    code = "import revseq_cli.core.thresholds as t; t.REMOTE_PIECE = 1 << 18; t.REMOTE_SMALL = 0\nfrom revseq_cli.__main__ import main; main()"
     job = ["run", f"{web.address}/x.npy", "far/n.npy", *map(str, JOB), "-o", "y.npy"]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *job], cwd=tmp_path, stdout=-1, stderr=-1

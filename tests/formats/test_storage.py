@@ -17,9 +17,11 @@ from needs import WINDOWS
 from revseq_cli import files
 from revseq_cli.core import signals, thresholds
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.files import base, local
+from revseq_cli.files import local
 from revseq_cli.files.copies import CopiedPart, copy_file, fill_from
-from revseq_cli.files.new import FileTransaction, NewFile, NewFolder, Scratch
+from revseq_cli.files.input_file import identity_of
+from revseq_cli.files.new import NewFile, NewFolder, Scratch
+from revseq_cli.files.transactions import FileTransaction
 
 DATA = bytes(range(100))
 
@@ -265,7 +267,7 @@ def test_bytes_are_reserved_where_the_system_can(folder, monkeypatch, number):
 def test_when_two_states_of_a_file_differ(folder):
     """Hosts number the devices of a shared file system as they like."""
     Path("x").write_bytes(DATA)
-    one = base.identity_of(os.stat("x"))
+    one = identity_of(os.stat("x"))
     changed = {name: replace(one, **{name: getattr(one, name) + 1}) for name in vars(one)}
     assert [name for name, other in changed.items() if other == one] == ["device"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import EngineError
-from revseq_cli.files import base
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.contract import Sink, Storage
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.raw import RawSource, RawTensor
@@ -44,7 +44,7 @@ def source(sizes, dtype="f4", *, chunks=None, encoded=False, order="C", path="x.
 
 
 def raw(sizes, dtype="f4", order="C"):
-    unchanged = base.Identity(1, 1, 1, 1, 1)
+    unchanged = Identity(1, 1, 1, 1, 1)
     tensor = RawTensor("/x.npy", "x.npy", 128, np.dtype(dtype), sizes, order)
     return RawSource(tensor, unchanged, Storage("npy", {}))
 

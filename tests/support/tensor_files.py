@@ -6,7 +6,7 @@ import numpy as np
 import oracle
 
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files.new import FileTransaction
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats import outputs, references
 from revseq_cli.formats.contract import Storage, TextTypes
 from revseq_cli.formats.memory import MemorySource

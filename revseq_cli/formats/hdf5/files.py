@@ -15,16 +15,15 @@ from h5py import h5d
 from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import NoTensorError, RevseqError, TensorIOError
-from revseq_cli.files import base
+from revseq_cli.files.input_file import Identity
+from revseq_cli.files.system_errors import make_os_error
 
 # What h5py raises, for errors of HDF5 and of its own.
 RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
 
 @contextlib.contextmanager
-def open_hdf5(
-    path: str, name: str = "", unchanged: base.Identity | None = None
-) -> Iterator[h5py.File]:
+def open_hdf5(path: str, name: str = "", unchanged: Identity | None = None) -> Iterator[h5py.File]:
     """The file, for reading; TensorIOError unless its state is still `unchanged`, if that is given.
 
     `name` is what messages call it, or the tensor in it. What h5py raises in the context becomes a
@@ -61,7 +60,7 @@ def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> R
         return TensorIOError("being written by another process", hint=hint, where=path)
     number = _system_error(error)
     if number:
-        return base.failed(where, verb, OSError(number, os.strerror(number)))
+        return make_os_error(where, verb, OSError(number, os.strerror(number)))
     expected = ""
     if verb == "read":
         expected = f"a whole file, of HDF5 {h5py.version.hdf5_version} or older"

@@ -18,10 +18,11 @@ from h5py import h5d
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import Region
-from revseq_cli.files import base, local
-from revseq_cli.files.base import Identity
+from revseq_cli.files import local
 from revseq_cli.files.copies import CopiedPart, fill_from
+from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
+from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source, WriteResult
 from revseq_cli.formats.hdf5.copies import DatasetLikeInput, ReplacedDataset
 from revseq_cli.formats.hdf5.datasets import AddedDataset, NewDataset, OwnDataset
@@ -76,7 +77,7 @@ class Recorder(io.FileIO):
                 opener=lambda path, _: platform.open_file(path, platform.UPDATE),
             )
         except OSError as e:
-            raise base.failed(file.name, "write", e) from None
+            raise make_os_error(file.name, "write", e) from None
 
     def write(self, data: Any) -> int:  # noqa: ANN401 - any buffer
         view = memoryview(data).cast("B")
@@ -106,7 +107,7 @@ class Recorder(io.FileIO):
             if not self.error:
                 raise hdf5_error(e, self._file_name, self._file_name, "write") from e
         if self.error:
-            raise base.failed(self._file_name, "write", self.error) from None
+            raise make_os_error(self._file_name, "write", self.error) from None
 
 
 class _DatasetSink(FileSink):

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from revseq_cli.core.errors import FormatError, about
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start
-from revseq_cli.files import base, open_file
+from revseq_cli.files import open_file
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.attributes import (
     ENCODING,
     FILL,
@@ -73,7 +74,7 @@ class Hdf5Source(Source):
     HDF5.
     """
 
-    identity: base.Identity
+    identity: Identity
     raw: RawTensor | None = None
 
     def __init__(
@@ -215,7 +216,7 @@ class Hdf5Source(Source):
         return Hdf5ReadTask(self.path, self.name, self.hard_path, self.dtype, self.identity, region)
 
 
-def _require_hdf5(path: str, name: str) -> base.Identity:
+def _require_hdf5(path: str, name: str) -> Identity:
     """The state of a file; FormatError for a file that is not HDF5, and only has its suffix."""
     with open_file(path, name=name) as fd:
         if not is_hdf5(fd):
@@ -312,7 +313,7 @@ class Hdf5ReadTask:
     name: str
     hard_path: str
     dtype: np.dtype[Any]
-    unchanged: base.Identity
+    unchanged: Identity
     region: Region
 
     def read(self) -> NDArray[Any]:

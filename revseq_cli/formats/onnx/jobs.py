@@ -17,7 +17,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.dtypes import dtype_of, native
 from revseq_cli.core.errors import FormatError, UsageError, join_names, nearest
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats import references
 from revseq_cli.formats.contract import Source, Storage, TextTypes
 from revseq_cli.formats.memory import MemorySource

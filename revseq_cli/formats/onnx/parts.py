@@ -16,7 +16,7 @@ from typing import Any
 
 from revseq_cli.core.errors import FormatError, printable
 from revseq_cli.files import open_file
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.onnx.graphs import list_inputs, walk_tensors
 from revseq_cli.formats.onnx.models import Model
 from revseq_cli.formats.onnx.tensors import MOST_ELEMENT_BYTES

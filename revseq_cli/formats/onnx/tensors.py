@@ -17,7 +17,7 @@ from revseq_cli.core.dtypes import dtype_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files import open_file
-from revseq_cli.files.base import Identity
+from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.memory import MemorySource, WholeSink

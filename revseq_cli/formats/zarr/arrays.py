@@ -23,7 +23,10 @@ from zarr.registry import register_codec
 
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import Region
-from revseq_cli.files import base, calls, folders, join
+from revseq_cli.files import join, open_folder
+from revseq_cli.files.budget import count_parallel_requests
+from revseq_cli.files.event_loop import run_together, thread_key
+from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.formats.refusals import require_whole_frame
 from revseq_cli.formats.zarr.store import ARRAY_FILES, FILES, Version, ZarrStore, prefix_of
 
@@ -54,7 +57,7 @@ class ZarrArray(NamedTuple):
 
     def open(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
         """The array of the package zarr, opened once in each thread of each process."""
-        return _open_array(self, calls.thread())
+        return _open_array(self, thread_key())
 
     def read_region(self, region: tuple[Any, ...]) -> NDArray[Any]:
         """The elements of a region."""
@@ -97,7 +100,7 @@ def wrap_zarr_errors(where: str, doing: str) -> Iterator[None]:
     except Exception as e:  # noqa: BLE001 - codecs raise errors of any class
         # EINVAL comes from an offset in the index of a damaged shard.
         if isinstance(e, OSError) and e.errno not in (None, errno.EINVAL):
-            raise base.failed(where, doing, e) from None
+            raise make_os_error(where, doing, e) from None
         words = str(e)[:200] or type(e).__name__
         raise FormatError(f"zarr cannot {doing} it: {words}", where=where) from None
 
@@ -116,7 +119,7 @@ def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]
     zarr again. No threads are needed here, since workers already run in parallel.
     """
     try:
-        return calls.run(*works, most=calls.requests_at_once())
+        return run_together(*works, most=count_parallel_requests())
     except ExceptionGroup as group:
         error: Exception = group
         while isinstance(error, ExceptionGroup):
@@ -161,7 +164,7 @@ class _Chunks(Store):
 
     def __init__(self, folder: str, files: dict[str, bytes], *, read_only: bool) -> None:
         super().__init__(read_only=read_only)
-        self._folder = folders.open_folder(folder)
+        self._folder = open_folder(folder)
         self._files = files
 
     async def get(
@@ -182,16 +185,16 @@ class _Chunks(Store):
 
     async def _read_chunk(self, key: str, byte_range: Any) -> bytes | None:  # noqa: ANN401
         """The bytes of a chunk, or None; FormatError if there are fewer than zarr asks for."""
-        part = folders.Part()
+        part = slice(None)
         least = 1
         match byte_range:
             case RangeByteRequest(start, end):
-                part = folders.Part(start, end)
+                part = slice(start, end)
                 least = max(1, end - start)
             case OffsetByteRequest(offset):
-                part = folders.Part(offset)
+                part = slice(offset, None)
             case SuffixByteRequest(suffix):
-                part = folders.Part(count=suffix)
+                part = slice(-suffix, None)
                 least = suffix
         data = await self._folder.read(key, part)
         if data is not None and len(data) < least:

@@ -23,9 +23,10 @@ from revseq_cli.core import dtypes, platform
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import FormatError, UsageError, join_names
 from revseq_cli.core.tensors import Region, split_chunks
-from revseq_cli.files import base, join
+from revseq_cli.files import join
 from revseq_cli.files.copies import copy_file
 from revseq_cli.files.new import NewFile
+from revseq_cli.files.system_errors import retry_while_in_use
 from revseq_cli.formats.attributes import (
     NOTHING,
     Attributes,
@@ -370,7 +371,7 @@ class _ZarrBlockWriter:
                 for box, part in split_chunks(region, values, self.chunks)
             ]
             write = functools.partial(self.array.write_regions, chunks)
-            base.patiently(write, platform.keeps_name)
+            retry_while_in_use(write, platform.keeps_name)
 
 
 def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

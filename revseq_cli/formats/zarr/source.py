@@ -18,7 +18,7 @@ from revseq_cli import files
 from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside, sizes_of
-from revseq_cli.files import folders
+from revseq_cli.files.remote.folder import require_one_of
 from revseq_cli.formats.attributes import (
     MOST_BYTES,
     Meaning,
@@ -84,7 +84,7 @@ class ZarrSource(Source):
         self._digest = state.digest
         details = {"version": str(array.version), "array": f"/{self.key}", **array.details}
         self._downloads = Downloads(0, 0)
-        if not files.lists_files(self.folder):
+        if not files.can_list_files(self.folder):
             self._downloads = self._ask_for_chunks()
         else:
             self._refuse_bomb(state.size)
@@ -129,7 +129,7 @@ class ZarrSource(Source):
         """
         names = self.metadata.chunk_names()
         if names:
-            folders.require_one_of(self.array.folder, names)
+            require_one_of(self.array.folder, names)
         return Downloads(len(names), self.desc.total_bytes)
 
     def _holds_numbers(self, key: str) -> bool:
@@ -154,7 +154,7 @@ class ZarrSource(Source):
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
         """Its store; None at a web server, which lists no files."""
-        if files.lists_files(self.folder):
+        if files.can_list_files(self.folder):
             return Original(self.folder, None, input_key=self.key)
         return None
 

@@ -18,7 +18,9 @@ from typing import Any, Literal, NamedTuple
 from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.errors import FormatError, MissingFileError, TensorIOError
-from revseq_cli.files import base, folders
+from revseq_cli.files.input_file import Identity, identity_of
+from revseq_cli.files.remote.folder import find_kept, keep, read_files
+from revseq_cli.files.system_errors import refuse_standard_output, wrap_os_errors
 from revseq_cli.text.json_objects import make_object
 
 Version = Literal[2, 3]
@@ -53,7 +55,7 @@ class ZarrStore(ABC):
     `listing` has the states of all files of a store at an address, and is None for a local one.
     """
 
-    listing: dict[str, base.Identity] | None = None
+    listing: dict[str, Identity] | None = None
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -78,7 +80,7 @@ class ZarrStore(ABC):
     def folder_names(self, key: str) -> set[str]:
         """The names of the folders in a group."""
 
-    def listing_of(self, key: str) -> dict[str, base.Identity] | None:
+    def listing_of(self, key: str) -> dict[str, Identity] | None:
         """The part of `listing` with the files of an array, by their names in its folder."""
         if self.listing is None:
             return None
@@ -171,7 +173,7 @@ class _LocalStore(ZarrStore):
 
     def folder_names(self, key: str) -> set[str]:
         folder = Path(self.path, key)
-        with base.trying_to("read", folder):
+        with wrap_os_errors(folder, "read"):
             entries = os.scandir(folder)
             return {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
 
@@ -183,15 +185,15 @@ class _FarStore(ZarrStore):
     in its root.
     """
 
-    def __init__(self, path: str, listing: dict[str, base.Identity]) -> None:
+    def __init__(self, path: str, listing: dict[str, Identity]) -> None:
         super().__init__(path)
         self.listing = listing
         known = {*FILES, CONSOLIDATED[2]}
         names = [name for name in listing if name.rpartition("/")[2] in known]
-        self._fetched = folders.read_files(path, names or known)
+        self._fetched = read_files(path, names or known)
         if not self._fetched:
             raise MissingFileError("no such store", where=path)
-        if not files.lists_files(path):
+        if not files.can_list_files(path):
             self._fetched |= self._read_copies()
 
     def _read_copies(self) -> dict[str, bytes]:
@@ -229,7 +231,7 @@ class _FarStore(ZarrStore):
 
 def read_store(path: str) -> ZarrStore:
     """The store in a folder or at an address, whose metadata are fetched now."""
-    listing = files.take_listing(path)
+    listing = files.list_files_once(path)
     if listing is None:
         return _LocalStore(path)
     return _FarStore(path, listing)
@@ -237,12 +239,12 @@ def read_store(path: str) -> ZarrStore:
 
 def open_store(path: str) -> ZarrStore:
     """The store in a folder or at an address; what was fetched is kept for the whole job."""
-    kept = folders.find_kept(path)
+    kept = find_kept(path)
     if isinstance(kept, ZarrStore):
         return kept
     store = read_store(path)
     if store.listing is not None:
-        folders.keep(path, store)
+        keep(path, store)
     return store
 
 
@@ -271,7 +273,7 @@ class FilesState(NamedTuple):
 
 
 def read_files_state(
-    folder: str, where: str, listing: dict[str, base.Identity] | None = None
+    folder: str, where: str, listing: dict[str, Identity] | None = None
 ) -> FilesState:
     """The state of the files in a folder or at an address.
 
@@ -289,8 +291,8 @@ def read_files_state(
 
 
 def _list_identities(
-    folder: str, where: str, listing: dict[str, base.Identity] | None
-) -> Iterator[tuple[str, base.Identity]]:
+    folder: str, where: str, listing: dict[str, Identity] | None
+) -> Iterator[tuple[str, Identity]]:
     """The state of each file by its path in the folder, in an order that does not change."""
     if listing is None:
         listing = files.list_files(folder)
@@ -298,7 +300,7 @@ def _list_identities(
         yield from sorted(listing.items())
         return
     pending = [""]
-    with base.trying_to("read", where):
+    with wrap_os_errors(where, "read"):
         try:
             while pending:
                 inner = pending.pop()
@@ -311,8 +313,8 @@ def _list_identities(
                     if not entry.is_file(follow_symlinks=False):
                         raise FormatError(f"{name} is not a regular file", _LINKS, where=where)
                     status = os.lstat(entry.path)
-                    base.refuse_output(status, entry.path)
-                    yield name, base.identity_of(status)
+                    refuse_standard_output(status, entry.path)
+                    yield name, identity_of(status)
         except FileNotFoundError:
             raise report_change(where) from None
 

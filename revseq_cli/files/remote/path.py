@@ -1,38 +1,38 @@
-"""What is asked of a server.
+"""An address with what its server can be asked: to read, list, upload and remove.
 
-The state of a file, a range of it, to put one, and a list. fsspec answers for most.
-
-`s3` and `web` have answers of their own, which take fewer requests and check more.
+fsspec answers for most servers. `s3` and `web` have answers of their own, which take fewer requests
+and check more.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import TensorIOError
+from revseq_cli.files.input_file import make_truncation_error
 
-# What file systems say of the content of a file and of its time, the best first.
-_CONTENT = ("ETag", "etag", "md5Hash", "Content-MD5", "generation")
-_TIME = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated", "created")
+# The keys by which fsspec's file systems tell the content of a file and its time, the best first.
+_CONTENT_KEYS = ("ETag", "etag", "md5Hash", "Content-MD5", "generation")
+_TIME_KEYS = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated", "created")
 _SECOND = 1_000_000_000  # ns
 
 
-class State(NamedTuple):
-    """A file as its server has it now.
-
-    Its size, what says its content, such as an ETag, and its time in ns.
-    """
+@dataclass(frozen=True)
+class State:
+    """A file as its server has it now: its size, its content such as an ETag, and its time in ns."""
 
     size: int
     content: str
     moment: int
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True)
+class Answer:
     """Some bytes of a file, and its state; None where the server does not say it with them."""
 
     data: bytes
@@ -43,11 +43,16 @@ class FolderError(TensorIOError):
     """An address of a folder where a file is expected."""
 
 
-def state_of(size: int, content: object, moment: object) -> State:
+def make_folder_error(name: str) -> FolderError:
+    """The error for the address of a folder where a file is expected."""
+    return FolderError("a folder", "a tensor file", where=name)
+
+
+def make_state(size: int, content: object, moment: object) -> State:
     """The state that an answer or a listing says."""
     text = "" if content is None else str(content)
     time = _nanoseconds(moment)
-    if text:  # a listing has fractions of seconds that the state of a file lacks
+    if text:  # a listing has fractions of seconds, which the state of the same file lacks
         time -= time % _SECOND
     return State(size, text, time)
 
@@ -66,13 +71,11 @@ def _nanoseconds(moment: Any) -> int:
     return int(_SECOND * moment)
 
 
-def truncated(name: str) -> TensorIOError:
-    """The error for a file that is shorter than it was."""
-    return TensorIOError("ended while it was read", "a file that does not change", where=name)
+class RemotePath:
+    """An address in one of fsspec's file systems, whose methods are coroutines.
 
-
-class Store:
-    """An address in one of fsspec's file systems, whose methods are coroutines."""
+    `inside` is its path in the file system, and `name` what to call it in an error.
+    """
 
     def __init__(self, system: Any, inside: str, name: str) -> None:
         self.system = system
@@ -83,35 +86,35 @@ class Store:
         """The address of a file below this one."""
         return type(self)(self.system, f"{self.inside}/{name}", f"{self.name}/{name}")
 
-    async def state(self) -> State:
+    async def ask_state(self) -> State:
         """The state of the file."""
         return self._state_in(await self.system._info(self.inside))
 
-    async def begin(self, most: int) -> Answer:
-        """The state of the file, and up to so many of its first bytes."""
-        state = await self.state()
+    async def read_start(self, most: int) -> Answer:
+        """Up to so many of the first bytes, always with the state of the file."""
+        state = await self.ask_state()
         stop = min(most, state.size)
-        data = (await self.read(0, stop)).data if stop else b""
+        data = (await self.read_range(0, stop)).data if stop else b""
         return Answer(data, state)
 
-    async def read(self, start: int, stop: int) -> Answer:
+    async def read_range(self, start: int, stop: int) -> Answer:
         """The bytes from `start` to `stop`."""
         data = await self.system._cat_file(self.inside, start=start, end=stop)
         if len(data) < stop - start:
-            raise truncated(self.name)
+            raise make_truncation_error(self.name)
         return Answer(cast("bytes", data[: stop - start]), None)
 
-    async def read_all(self) -> bytes:
+    async def read_whole(self) -> bytes:
         """All bytes of a small file."""
         return cast("bytes", await self.system._cat_file(self.inside))
 
     async def read_end(self, count: int) -> bytes:
         """The last bytes of a file."""
-        state = await self.state()
-        return (await self.read(max(0, state.size - count), state.size)).data
+        state = await self.ask_state()
+        return (await self.read_range(max(0, state.size - count), state.size)).data
 
-    async def put(self, path: str, *, creates: bool, advance: Callable[[int], None]) -> None:
-        """Put a file of this machine; with `creates` it must not be there yet."""
+    async def put_file(self, path: str, *, creates: bool, advance: Callable[[int], None]) -> None:
+        """Upload a file of this machine; with `creates` it must not be there yet."""
         from fsspec.callbacks import Callback
 
         if creates and await self.has_file():
@@ -125,26 +128,26 @@ class Store:
         if "mode" in takes and creates:  # gcsfs
             options["mode"] = "create"
         if "chunksize" in takes:
-            options["chunksize"] = thresholds.FAR_PIECE
+            options["chunksize"] = thresholds.REMOTE_PIECE
         await self.system._put_file(path, self.inside, **options)
 
     async def put_bytes(self, data: bytes) -> None:
-        """Put a small file."""
+        """Upload a small file."""
         await self.system._pipe_file(self.inside, data)
 
     async def has_file(self) -> bool:
         """Whether the file is there."""
         try:
-            await self.state()
+            await self.ask_state()
         except (FileNotFoundError, FolderError):
             return False
         return True
 
     async def has_files_below(self) -> bool:
         """Whether this is a folder that is not empty."""
-        return bool(await self.list())
+        return bool(await self.list_states())
 
-    async def list(self) -> dict[str, State]:
+    async def list_states(self) -> dict[str, State]:
         """The states of all files below the address, by their paths from there."""
         listing = await self.system._find(self.inside, detail=True)
         start = f"{self.inside}/"
@@ -154,7 +157,7 @@ class Store:
             if name.startswith(start)
         }
 
-    async def list_matching(self) -> dict[str, bool]:
+    async def find_matching(self) -> dict[str, bool]:
         """The paths that match the address, a pattern; true for folders."""
         listing = await self.system._glob(self.inside, detail=True)
         return {name: info["type"] == "directory" for name, info in listing.items()}
@@ -169,10 +172,10 @@ class Store:
 
     def _state_in(self, info: dict[str, Any]) -> State:
         if info["type"] == "directory":
-            raise FolderError("a folder", "a tensor file", where=self.name)
+            raise make_folder_error(self.name)
         if info.get("size") is None:
-            found, expected = "the server does not say how large it is", "a server that does"
-            raise TensorIOError(found, expected, "download it first", self.name)
-        content = next((info[name] for name in _CONTENT if info.get(name)), None)
-        moment = next((info[name] for name in _TIME if info.get(name)), None)
-        return state_of(info["size"], content, moment)
+            found = "the server does not say how large it is"
+            raise TensorIOError(found, "a server that does", "download it first", self.name)
+        content = next((info[key] for key in _CONTENT_KEYS if info.get(key)), None)
+        moment = next((info[key] for key in _TIME_KEYS if info.get(key)), None)
+        return make_state(info["size"], content, moment)

@@ -1,20 +1,24 @@
-"""What libraries raise about servers, in words.
-
-What happened, what was expected, and what to type.
-"""
+"""What libraries raise about servers: what to try again, and the errors in words."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from revseq_cli.core import errors
 from revseq_cli.core.errors import MissingFileError, RevseqError, TensorIOError, exists_already
 from revseq_cli.files.address import Address
 
+_Result = TypeVar("_Result")
 MOST_SILENCE = 30  # seconds that a server may be silent
 _LONGEST_MESSAGE = 200
+# Seconds before the second try and the third.
+_PAUSES = (0.3, 1.0)
+_LONGEST_PAUSE = 60.0  # seconds that a server may ask us to wait
+_PRECONDITION_FAILED = 412
 _BUSY = {408, 429, 500, 502, 503, 504}
 _BUSY_CODES = {
     "SlowDown",
@@ -25,7 +29,7 @@ _BUSY_CODES = {
     "ConditionalRequestConflict",
 }
 _MISSING_CODES = {"NoSuchKey", "NoSuchBucket", "NoSuchVersion", "ContainerNotFound", "BlobNotFound"}
-_THERE_CODES = {"PreconditionFailed", "BlobAlreadyExists", "ConditionNotMet"}
+_TAKEN_CODES = {"PreconditionFailed", "BlobAlreadyExists", "ConditionNotMet"}
 _EXPIRED_CODES = {
     "ExpiredToken",
     "ExpiredTokenException",
@@ -74,19 +78,23 @@ class NoRightError(TensorIOError):
 
 
 class ServerError(Exception):
-    """A web server's answer that is no file."""
+    """A web server's answer that is no file.
+
+    `pause` is the number of seconds after which the server wants to be asked again.
+    """
 
     def __init__(self, status: int, reason: str, pause: float | None = None) -> None:
         super().__init__(f"{status} {reason}")
         self.status = status
         self.reason = reason
-        self.pause = pause  # seconds after which it wants to be asked again
+        self.pause = pause
 
 
-class Fault(NamedTuple):
-    """What an error is about.
+@dataclass(frozen=True)
+class Fault:
+    """What a library's error says: the status of HTTP, or 0, the store's own code, and its words.
 
-    The error below it, a status of HTTP, a code of the store, its words.
+    `cause` is the first error, for which s3fs and fsspec raise an OSError.
     """
 
     cause: BaseException
@@ -96,50 +104,90 @@ class Fault(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The name of the error's class."""
+        """The name of the error's class: that of a library that need not be installed."""
         return type(self.cause).__name__
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the server says that there is no such file or bucket."""
+        return self.status in (404, 410) or self.code in _MISSING_CODES
+
+    @property
+    def is_silence(self) -> bool:
+        """Whether the server did not answer in time."""
+        return isinstance(self.cause, TimeoutError) or "Timeout" in self.kind
+
+    @property
+    def is_broken_answer(self) -> bool:
+        """Whether the connection ended in the middle of an answer."""
+        return "Payload" in self.kind or "Stream" in self.kind
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether another try may help."""
+        if self.status or self.code:
+            return self.status in _BUSY or self.code in _BUSY_CODES
+        if any(part in self.kind for part in ("Certificate", "SSL", "TooManyRedirects")):
+            return False
+        if isinstance(self.cause, (ConnectionError, TimeoutError)):
+            return True
+        if type(self.cause).__module__.startswith("aiohttp"):
+            return True
+        return self.is_silence or self.is_broken_answer or "Connect" in self.kind
 
 
 def fault_of(error: BaseException) -> Fault:
-    """What an error is about: s3fs and fsspec raise errors of the system for those of the store."""
+    """What an error says, in whichever attributes its library keeps that."""
     cause = error
     while isinstance(cause, OSError) and cause.__cause__ is not None:
         cause = cause.__cause__
     response: Any = getattr(cause, "response", None)
-    status, code, words = getattr(cause, "status", None), "", str(cause)
-    if isinstance(response, dict):  # of botocore
-        code = str(response.get("Error", {}).get("Code", ""))
-        words = str(response.get("Error", {}).get("Message", words))
-        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    for name in ("status_code", "code"):  # of azure, and of gcsfs
-        status = status or getattr(cause, name, None)
-    code = code or str(getattr(cause, "error_code", None) or "")
-    number = status if isinstance(status, int) else 0
-    if code.isdecimal():  # of a HEAD, whose answer has no body
-        number, code = number or int(code), ""
-    return Fault(cause, number, code, " ".join(words.split()))
+    if isinstance(response, dict):
+        return _fault_of_botocore(cause, response)
+    status = 0
+    for name in ("status", "status_code", "code"):  # of aiohttp, of azure, and of gcsfs
+        number = getattr(cause, name, None)
+        if not status and isinstance(number, int):
+            status = number
+    code = str(getattr(cause, "error_code", None) or "")  # of azure
+    return Fault(cause, status, code, _join_lines(str(cause)))
 
 
-def is_silence(fault: Fault) -> bool:
-    """Whether the server did not answer in time."""
-    return isinstance(fault.cause, TimeoutError) or "Timeout" in fault.kind
+def _fault_of_botocore(cause: BaseException, response: dict[str, Any]) -> Fault:
+    said = response.get("Error", {})
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0
+    code = str(said.get("Code", ""))
+    if code.isdecimal():  # the status of a HEAD, whose answer has no body
+        status = status or int(code)
+        code = ""
+    return Fault(cause, status, code, _join_lines(str(said.get("Message", cause))))
 
 
-def is_passing(fault: Fault) -> bool:
-    """Whether another try may help."""
-    if fault.status or fault.code:
-        return fault.status in _BUSY or fault.code in _BUSY_CODES
-    if "Certificate" in fault.kind or "SSL" in fault.kind or "TooManyRedirects" in fault.kind:
-        return False
-    if isinstance(fault.cause, (ConnectionError, TimeoutError)):
-        return True
-    module = type(fault.cause).__module__
-    is_connection = "Connect" in fault.kind or "Payload" in fault.kind or is_silence(fault)
-    return module.startswith("aiohttp") or (is_connection or "Stream" in fault.kind)
+def _join_lines(words: str) -> str:
+    return " ".join(words.split())
+
+
+async def retry(call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
+    """The result of a call, which is tried three times if the server is busy.
+
+    If it is silent, the call is tried twice: each try waits for half a minute.
+    """
+    was_silent = False
+    for pause in _PAUSES:
+        try:
+            return await call()
+        except Exception as e:
+            fault = fault_of(e)
+            if was_silent or not fault.may_pass:
+                raise
+            was_silent = fault.is_silence
+            asked = fault.cause.pause if isinstance(fault.cause, ServerError) else None
+        await asyncio.sleep(min(asked or pause, _LONGEST_PAUSE))
+    return await call()
 
 
 @contextlib.contextmanager
-def translate_errors(path: str, doing: str) -> Iterator[None]:
+def wrap_remote_errors(path: str, doing: str) -> Iterator[None]:
     """Raise a TensorIOError for what a library raises about an address.
 
     `doing` is "read" or "write".
@@ -149,14 +197,15 @@ def translate_errors(path: str, doing: str) -> Iterator[None]:
     except (RevseqError, MemoryError):
         raise
     except Exception as e:  # noqa: BLE001 - libraries have errors of their own
-        raise _make_error(Address(path), doing, fault_of(e), e) from None
+        raise _make_error(Address(path), doing, e) from None
 
 
-def _make_error(address: Address, doing: str, fault: Fault, error: Exception) -> TensorIOError:
-    if isinstance(error, FileExistsError) or fault.status == 412 or fault.code in _THERE_CODES:
+def _make_error(address: Address, doing: str, error: Exception) -> TensorIOError:
+    fault = fault_of(error)
+    is_taken = fault.status == _PRECONDITION_FAILED or fault.code in _TAKEN_CODES
+    if is_taken or isinstance(error, FileExistsError):
         return exists_already(address)
-    is_missing = fault.status in (404, 410) or fault.code in _MISSING_CODES
-    if is_missing or isinstance(fault.cause, FileNotFoundError):
+    if fault.is_missing or isinstance(fault.cause, FileNotFoundError):
         return MissingFileError("no such file, or no such bucket", where=address)
     return _about_login(address, doing, fault) or _about_server(address, doing, fault)
 
@@ -192,17 +241,17 @@ def _about_login(address: Address, doing: str, fault: Fault) -> TensorIOError | 
 
 
 def _is_in_other_region(store: str, fault: Fault) -> bool:
-    """Whether the bucket is in another region than it was asked for in."""
+    """Whether the bucket is in another region than the one that was asked."""
     if fault.code in _WRONG_REGIONS:
         return True
-    # A store that does not say where its bucket is, is asked by botocore without an end.
+    # Botocore asks without an end where a store does not say in which region its bucket is.
     return store == "s3" and (fault.status == 301 or fault.kind == "RecursionError")
 
 
 def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
     """The error where the fault is about the server, or the way to it."""
     hint = ""
-    if is_silence(fault):
+    if fault.is_silence:
         found = f"the server did not answer for {MOST_SILENCE} s"
         hint = "try again later"
     elif fault.kind == "TooManyRedirects":
@@ -213,11 +262,11 @@ def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
         hint = "try again later" if fault.status in _BUSY else ""
     elif fault.status or fault.code:
         found = f"the store answers {fault.status or ''} {fault.code}: {fault.words}"
-        hint = "try again later" if is_passing(fault) else ""
-    elif "Payload" in fault.kind or "Stream" in fault.kind:
+        hint = "try again later" if fault.may_pass else ""
+    elif fault.is_broken_answer:
         found = "the connection ended in the middle of an answer"
         hint = "try again later"
-    elif is_passing(fault):
+    elif fault.may_pass:
         found = fault.words or "the connection failed"
         hint = "check the address and the network"
     else:
@@ -226,4 +275,4 @@ def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
 
 
 def _short(words: str) -> str:
-    return errors.without_secrets(" ".join(words.split()))[:_LONGEST_MESSAGE]
+    return errors.without_secrets(_join_lines(words))[:_LONGEST_MESSAGE]

@@ -1,0 +1,172 @@
+"""The way from an address to its server, and questions to one or several servers.
+
+fsspec has a file system for each kind of server, which the extra `remote` installs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from revseq_cli.core import errors, platform
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError
+from revseq_cli.files.address import Address
+from revseq_cli.files.event_loop import run_together, thread_key
+from revseq_cli.files.remote.faults import MOST_SILENCE, retry, wrap_remote_errors
+from revseq_cli.files.remote.path import RemotePath
+from revseq_cli.files.remote.s3 import S3Path, make_s3_options
+from revseq_cli.files.remote.web import WebPath, make_web_options
+
+_Result = TypeVar("_Result")
+_Question = Callable[[RemotePath], Coroutine[Any, Any, _Result]]
+# The package of each kind of store.
+_PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "http": "aiohttp", "https": "aiohttp"}
+_CLASSES = {"s3": S3Path, "http": WebPath, "https": WebPath}
+_SECRET_VARIABLE = re.compile("SECRET|TOKEN|PASSWORD|ACCOUNT_KEY|SAS|CONNECTION_STRING")
+_LEAST_SECRET = 8  # characters
+
+
+def connect(path: str) -> RemotePath:
+    """The address, bound to the file system that asks its server."""
+    address = Address(path)
+    store = address.parts.store
+    kind = _find_class(address)
+    url = _make_url(address)
+    try:
+        system = _open_system(kind, url, store)
+    except ImportError:
+        raise _make_package_error(address) from None
+    inside = str(kind._strip_protocol(url))
+    return _CLASSES.get(store, RemotePath)(system, inside, address)
+
+
+def _find_class(address: Address) -> Any:
+    """The class of fsspec for the kind of store."""
+    store = address.parts.store
+    if store == "gs":  # gcsfs would ask for more by gRPC, whose threads let a forked worker hang
+        os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    try:
+        import fsspec
+
+        return fsspec.get_filesystem_class(store)
+    except ImportError:
+        raise _make_package_error(address) from None
+    except ValueError:
+        raise UsageError(
+            f"unknown scheme {store}://", "s3, gs, az, https or another of fsspec", where=address
+        ) from None
+
+
+def _make_package_error(address: Address) -> FormatError:
+    store = address.parts.store
+    packages = f"fsspec {_PACKAGES.get(store, '')}".strip()
+    hint = platform.pip(f"install {packages}")
+    return FormatError(f"an address of {store}", f"the packages {packages}", hint, address)
+
+
+def _make_url(address: Address) -> str:
+    """The whole address under the scheme by which fsspec knows it."""
+    rest = address.full.partition("://")[2]
+    store = address.parts.store
+    if store == "az" and address.parts.user:
+        store = "abfss"
+    return f"{store}://{rest}"
+
+
+@functools.cache
+def _systems_of_thread(_key: tuple[int, int]) -> dict[object, Any]:
+    return {}
+
+
+def _open_system(kind: Any, url: str, store: str) -> Any:
+    """The file system of this thread for an address; those of one server share it."""
+    systems = _systems_of_thread(thread_key())
+    options = kind._get_kwargs_from_urls(url)
+    key = (store, repr(options))
+    if key not in systems:
+        _hide_variables()
+        systems[key] = _make_system(kind, options, store)
+    return systems[key]
+
+
+def _make_system(kind: Any, options: dict[str, Any], store: str) -> Any:
+    if not kind.async_impl:
+        from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
+        return AsyncFileSystemWrapper(kind(**options), asynchronous=True)
+    options |= {"asynchronous": True, "use_listings_cache": False, "skip_instance_cache": True}
+    system = kind(**options, **_choose_timeouts(kind, store))
+    if store == "s3":
+        system.retries = 1
+    return system
+
+
+def _choose_timeouts(kind: Any, store: str) -> dict[str, Any]:
+    """The options that say how long a file system waits."""
+    if store == "s3":
+        return make_s3_options()
+    if store in ("http", "https"):
+        return make_web_options()
+    takes = inspect.signature(kind.__init__).parameters
+    names = ("connection_timeout", "read_timeout", "requests_timeout")
+    return {name: MOST_SILENCE for name in names if name in takes}
+
+
+def _hide_variables() -> None:
+    """Keep credentials of the environment out of messages."""
+    for name, value in os.environ.items():
+        if _SECRET_VARIABLE.search(name) and len(value) >= _LEAST_SECRET:
+            errors.hide(value)
+
+
+def ask(path: str, question: _Question[_Result], doing: str = "read") -> _Result:
+    """The server's answer to a question about an address; a TensorIOError says what is wrong.
+
+    `doing` is "read" or "write". A question that fails is asked again where that may help.
+    """
+    (answer,) = ask_all(path, [question], doing=doing)
+    return answer
+
+
+def ask_all(
+    path: str,
+    questions: Iterable[_Question[_Result]],
+    *,
+    most: int = 0,
+    doing: str = "read",
+) -> list[_Result]:
+    """The answers to several questions about an address, of which at most so many wait together."""
+    with wrap_remote_errors(path, doing):
+        remote = connect(path)
+        works = [retry(functools.partial(question, remote)) for question in questions]
+        return run_together(*works, most=most)
+
+
+def ask_once(path: str, question: _Question[_Result]) -> _Result:
+    """The answer of a write, which is not tried again."""
+    with wrap_remote_errors(path, "write"):
+        (answer,) = run_together(question(connect(path)))
+        return answer
+
+
+def try_to_undo(path: str, question: _Question[None]) -> None:
+    """Ask for what undoes work, whatever signals come; what cannot be undone is left."""
+    with contextlib.suppress(RevseqError), wrap_remote_errors(path, "write"):
+        remote = connect(path)
+        run_together(retry(lambda: question(remote)), stops=False)
+
+
+def ask_each(paths: Iterable[str], question: _Question[_Result]) -> list[_Result]:
+    """The answers to the same question about several addresses, which are asked together."""
+
+    async def ask_one(path: str) -> _Result:
+        with wrap_remote_errors(path, "read"):
+            remote = connect(path)
+            return await retry(lambda: question(remote))
+
+    return run_together(*map(ask_one, paths))

@@ -1,0 +1,199 @@
+"""New remote files: each is written here, and uploaded in one step when it is complete."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from revseq_cli.core import signals
+from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, exists_already
+from revseq_cli.files.address import Address, canonical
+from revseq_cli.files.budget import count_parallel_requests
+from revseq_cli.files.input_file import Identity
+from revseq_cli.files.new import NewFile, make_input_error
+from revseq_cli.files.remote.connect import ask, ask_all, ask_once, try_to_undo
+from revseq_cli.files.remote.faults import NoRightError
+from revseq_cli.files.remote.path import RemotePath
+from revseq_cli.files.remote.states import has_file, hash_of, list_below
+from revseq_cli.files.temporary_names import (
+    has_batch_mark,
+    is_of_this_batch,
+    make_temporary_name,
+)
+
+# The kinds of stores to which a file is uploaded in one step. Others show it while it is uploaded.
+_WRITTEN = ("s3", "gs", "az")
+# The metadata that make a folder an array or a group of Zarr.
+_ROOTS = ("zarr.json", ".zarray", ".zgroup")
+
+
+class NewRemoteFile(NewFile):
+    """A file to write at an address."""
+
+    name: Address
+    _mode = 0o600
+    reaches_workers = False
+
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
+        self.name = Address(path)
+        self.is_created = False
+        self._overwrite = overwrite
+        self._old = None
+        own_number = hash_of(canonical(path))
+        if any(identity.device == own_number for identity in inputs):
+            raise make_input_error(self.name)
+        self._refuse_address()
+        self._check()
+        self.temporary = os.path.join(tempfile.gettempdir(), make_temporary_name())
+        self.next_to = self.temporary
+
+    def _refuse_address(self) -> None:
+        """UsageError for an address where nothing is written in one step, or of a version."""
+        store = self.name.parts.store
+        if store == "memory":
+            found = "is in the memory of this process, and would be lost at its end"
+            raise UsageError(found, "a file, or an address of a bucket", where=self.name)
+        if store not in _WRITTEN:
+            hint = "write it here, then upload it"
+            raise UsageError("can only be read", "an address of a bucket", hint, self.name)
+        if self.name.parts.query:
+            found = "names a version, which is never written"
+            hint = f"write to {canonical(self.name)}"
+            raise UsageError(found, "an address without one", hint, self.name)
+
+    def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
+        """Refuse a name that is taken. Where nobody may ask that, the upload says it at the end."""
+        if self._overwrite:
+            return
+        is_taken = False
+        with contextlib.suppress(NoRightError):
+            is_taken = has_file(self.name)
+        if is_taken:
+            raise exists_already(self.name)
+
+    @property
+    def folder(self) -> str:
+        return ""
+
+    def identify(self) -> None:
+        """No identity: a server gives an object one when it is uploaded."""
+
+    def begin_flush(self) -> None:
+        """Nothing to flush: the file is uploaded, and then removed."""
+
+    def flush(self) -> None:
+        """Nothing to flush: the file is uploaded, and then removed."""
+
+    def take_name(self) -> None:
+        """Upload the file."""
+        with signals.begin_stage("put", os.path.getsize(self.temporary)) as advance:
+            creates = not self._overwrite
+            ask_once(
+                self.name,
+                lambda remote: remote.put_file(self.temporary, creates=creates, advance=advance),
+            )
+
+
+class NewRemoteStore(NewRemoteFile):
+    """A Zarr store to write at an address.
+
+    Workers upload its chunks. The folder `temporary` has its metadata, which are uploaded at the
+    end: without them there is no store yet. In the meantime a mark, an empty file at the address,
+    keeps other runs from it. A job of a batch whose worker died finds a mark of its own batch, and
+    goes on there.
+    """
+
+    reaches_workers = True
+
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
+        self._mark = make_temporary_name()
+        self._is_partial = False
+        super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
+        self.address = self.name
+
+    def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
+        """Refuse an address with files below it, unless this batch has begun the store."""
+        others = {*list_below(self.name)} - {self._mark}
+        if others and not any(map(is_of_this_batch, others)):
+            expected = "a new one: a folder is never replaced"
+            hint = "give it another name, or remove what is there"
+            raise TensorIOError("exists already, or is being written", expected, hint, self.name)
+
+    def create(self) -> None:
+        """Create the folder here and the mark there, and see that no other run did so meanwhile."""
+        os.mkdir(self.temporary, 0o700)
+        ask(self.name, lambda remote: remote.below(self._mark).put_bytes(b""), doing="write")
+        self.is_created = True
+        self._check()
+        self._is_partial = True  # from now on all files below the address are this run's
+
+    def take_name(self) -> None:
+        """Upload the files of the folder, those that make it a store last."""
+        folder = Path(self.temporary)
+        paths = (path for path in folder.rglob("*") if path.is_file())
+        names_by_rank: dict[tuple[bool, int, bool], list[str]] = {}
+        for path in paths:
+            name = path.relative_to(folder).as_posix()
+            names_by_rank.setdefault(_rank(name), []).append(name)
+
+        async def put(name: str, remote: RemotePath) -> None:
+            await remote.below(name).put_bytes((folder / name).read_bytes())
+
+        for _, names in sorted(names_by_rank.items()):
+            puts = [functools.partial(put, name) for name in names]
+            ask_all(self.name, puts, most=count_parallel_requests(), doing="write")
+        self._is_partial = False
+
+    def remove(self) -> None:
+        """Remove the folder here, and what must not stay there, as far as that can be done.
+
+        Of a complete store that is the mark, and of a partial one all files.
+        """
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        if not self.is_created:
+            return
+        self.is_created = False
+        if self._is_partial:
+            try_to_undo(self.name, lambda remote: remote.remove_all())
+            return
+        for name in self._list_marks():
+            try_to_undo(self.name, functools.partial(_remove, name))
+
+    def _list_marks(self) -> list[str]:
+        """The marks of this job, and of a try of it in the same batch whose worker died."""
+        if not is_of_this_batch(self._mark):
+            return [self._mark]
+        with contextlib.suppress(RevseqError):
+            return [name for name in list_below(self.name) if is_of_this_batch(name)]
+        return []
+
+
+def remove_partial_store(path: str, mark: str) -> None:
+    """Remove what is below the address, if temporary names with that mark are there.
+
+    What cannot be removed is left.
+    """
+    with contextlib.suppress(RevseqError):
+        if any(has_batch_mark(name, mark) for name in list_below(path)):
+            try_to_undo(path, lambda remote: remote.remove_all())
+
+
+async def _remove(name: str, remote: RemotePath) -> None:
+    await remote.below(name).remove()
+
+
+def _rank(name: str) -> tuple[bool, int, bool]:
+    """When a file of a store is uploaded; all of one rank go together, the lowest first.
+
+    Metadata follow all else, from the innermost folder to the outermost. Those that make a folder
+    an array or a group are the last ones of it.
+    """
+    is_metadata = name.rpartition("/")[2].startswith((".z", "za"))
+    if not is_metadata:
+        return False, 0, False
+    return True, -name.count("/"), name.endswith(_ROOTS)
