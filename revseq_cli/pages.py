@@ -14,9 +14,8 @@ from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe_array
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.files.new import NewFile
-from revseq_cli.files.system_errors import make_os_error
-from revseq_cli.files.transactions import FileTransaction
+from revseq_cli.files import base
+from revseq_cli.files.new import FileTransaction, NewFile
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference
@@ -35,7 +34,7 @@ _OUR_WORDS = (b"SequenceTensor", b"SequenceLengthsTensor", b"REVERSE_SUBSEQUENCE
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExampleVerdict:
     """The result for an example: the `number`-th of its page, from 1, which begins at `line`.
 
     `findings` say what is wrong with it, each at its position. `fixed` says that its OutputTensors
@@ -49,22 +48,22 @@ class Verdict:
     expected: NDArray[Any] | None = None
 
     @property
-    def right(self) -> bool:
+    def is_right(self) -> bool:
         """Whether the operator gives every element as it is written."""
         return not self.findings
 
 
 @dataclass(frozen=True)
-class Report:
+class PageReport:
     """The verdicts on a page, and how many examples of other operators it has."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ExampleVerdict, ...]
     skipped: int = 0
 
     @property
-    def right(self) -> bool:
+    def is_right(self) -> bool:
         """Whether no example is wrong."""
-        return all(verdict.right for verdict in self.verdicts)
+        return all(verdict.is_right for verdict in self.verdicts)
 
 
 def read_page(page: Reference) -> Text:
@@ -89,12 +88,13 @@ def find_pages(folder: str) -> Iterator[str]:
     """
 
     def refuse(error: OSError) -> None:
-        raise make_os_error(str(error.filename or folder), "read", error)
+        raise base.failed(str(error.filename or folder), "read", error)
 
-    for walked, folders, names in os.walk(folder, onerror=refuse):
+    for path, folders, names in os.walk(folder, onerror=refuse):
         signals.check()
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        path = walked.removeprefix(os.curdir).lstrip(os.sep) if folder == os.curdir else walked
+        if folder == os.curdir:  # of this folder, pages are named without it: x.md, not ./x.md
+            path = path.removeprefix(os.curdir).lstrip(os.sep)
         for name in sorted(names):
             if _is_page(name):
                 yield os.path.join(path, name)
@@ -106,14 +106,14 @@ def _is_page(name: str) -> bool:
     return by_suffix(name, reading=True) is TEXT
 
 
-def verify(text: Text, level: FeatureLevel) -> Report:
+def verify(text: Text, level: FeatureLevel) -> PageReport:
     """Recompute every example of a page.
 
     NoExampleError for a page without an example of this operator.
     """
     ours, skipped = _find_examples(text)
     verdicts = [_judge(i, example, text, level) for i, example in enumerate(ours, 1)]
-    return Report(tuple(verdicts), skipped)
+    return PageReport(tuple(verdicts), skipped)
 
 
 def _find_examples(text: Text) -> tuple[list[Example], int]:
@@ -130,35 +130,37 @@ def _find_examples(text: Text) -> tuple[list[Example], int]:
     return ours, skipped
 
 
-def _judge(
-    number: int,
-    example: Example,
-    text: Text,
-    level: FeatureLevel,
-) -> Verdict:
+@dataclass(frozen=True)
+class _Inputs:
+    """The inputs of an example."""
+
+    values: NDArray[Any]
+    lengths: NDArray[Any]
+    axis: int
+
+
+def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> ExampleVerdict:
     """Recompute one example."""
-    errors: list[PlacedError] = []
-    expected = None
+    line = example.first.line
     try:
-        errors, expected = _recompute(example, text, level)
+        inputs = _read_inputs(example)
+        violations = _find_violations(example, inputs, text, level)
+        if violations:
+            return ExampleVerdict(number, line, tuple(violations))
+        expected = _compute_output(inputs)
+        differences = tuple(_find_differences(example, expected))
     except PlacedError as e:
-        errors = [e]
+        return ExampleVerdict(number, line, (e,))
     except RevseqError as e:
-        errors = [error_at(text.text, example.first.start, e.found, e.expected)]
-    if not errors:
-        expected = None
-    return Verdict(number, example.first.line, tuple(errors), expected=expected)
+        finding = error_at(text.text, example.first.start, e.found, e.expected)
+        return ExampleVerdict(number, line, (finding,))
+    if not differences:
+        return ExampleVerdict(number, line)
+    return ExampleVerdict(number, line, differences, expected=expected)
 
 
-def _recompute(
-    example: Example,
-    text: Text,
-    level: FeatureLevel,
-) -> tuple[list[PlacedError], NDArray[Any] | None]:
-    """What is wrong with an example, and its right output, None if its inputs are wrong.
-
-    RevseqError for what cannot be recomputed.
-    """
+def _read_inputs(example: Example) -> _Inputs:
+    """The inputs of an example; RevseqError if it cannot be recomputed."""
     if example.problem:
         raise example.problem
     example.require_tensor(OUTPUT)  # without it, nothing else matters
@@ -167,37 +169,52 @@ def _recompute(
     axis = example.read_axis()
     if axis is None:
         raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
+    return _Inputs(values, lengths, axis)
+
+
+def _find_violations(
+    example: Example, inputs: _Inputs, text: Text, level: FeatureLevel
+) -> list[PlacedError]:
+    """The rules that an example breaks, with the first of its OutputTensors that breaks any."""
     errors: list[PlacedError] = []
-    for output in _outputs_of(example):
-        descs = (describe_array(values), describe_array(lengths), axis, level, output.desc)
-        for violation in spec.violations(*descs):
+    values = describe_array(inputs.values)
+    lengths = describe_array(inputs.lengths)
+    for output in _list_outputs(example):
+        for violation in spec.violations(values, lengths, inputs.axis, level, output.desc):
             start = _find_start(example, output, violation)
             found = f"{violation.tensor} {violation.property} is {violation.found}"
-            errors.append(
-                error_at(text.text, start, found, f"{violation.expected} ({violation.rule})")
-            )
+            expected = f"{violation.expected} ({violation.rule})"
+            errors.append(error_at(text.text, start, found, expected))
         if errors:
-            return errors, None
-    # Without a level, any whole numbers are lengths.
-    source = MemorySource("SequenceTensor", lengths, Storage("text", {}))
-    expected = kernel.reverse(values, as_unsigned(source, None).read(), axis)
-    for output in _outputs_of(example):
+            break
+    return errors
+
+
+def _compute_output(inputs: _Inputs) -> NDArray[Any]:
+    """The expected output; FormatError for a length that is no whole number.
+
+    Without a feature level, lengths may have any type of numbers.
+    """
+    source = MemorySource("SequenceTensor", inputs.lengths, Storage("text", {}))
+    return kernel.reverse(inputs.values, as_unsigned(source, None).read(), inputs.axis)
+
+
+def _find_differences(example: Example, expected: NDArray[Any]) -> Iterator[PlacedError]:
+    """What is wrong with the elements of each OutputTensor."""
+    for output in _list_outputs(example):
         try:
-            errors += _compare(output, expected)
+            difference = _compare(output, expected)
         except PlacedError as e:  # its rows are no tensor, but may be rewritten
-            errors.append(e)
-    return errors, expected
+            difference = e
+        if difference:
+            yield difference
 
 
-def _outputs_of(example: Example) -> list[TensorText]:
+def _list_outputs(example: Example) -> list[TensorText]:
     return [example.require_tensor(OUTPUT), *example.more_outputs]
 
 
-def _find_start(
-    example: Example,
-    output: TensorText,
-    violation: spec.Constraint,
-) -> int:
+def _find_start(example: Example, output: TensorText, violation: spec.Constraint) -> int:
     """Where the part of an example that violates a rule begins."""
     if violation.property == "Axis" and example.axis_line:
         return example.axis_line.start
@@ -206,31 +223,32 @@ def _find_start(
     return example.tensors.get(violation.tensor, example.first).start
 
 
-def _compare(output: TensorText, expected: NDArray[Any]) -> Iterator[PlacedError]:
-    """What is wrong with the elements of an OutputTensor, at the first one."""
+def _compare(output: TensorText, expected: NDArray[Any]) -> PlacedError | None:
+    """What is wrong with the elements of an OutputTensor, at the first one; None if nothing is."""
     written = read_values(output)
     wrong = np.flatnonzero(bits(written).ravel() != bits(expected).ravel())
     if not wrong.size:
-        return
+        return None
     first = int(wrong[0])
     index = [int(i) for i in np.unravel_index(first, written.shape)]
-    [element] = numbers.render_numbers(written.ravel()[first : first + 1])
-    [right] = numbers.render_numbers(expected.ravel()[first : first + 1])
     message = (
-        f"OutputTensor{index} is {element}, but should be {right}; "
+        f"OutputTensor{index} is {_render(written, first)}, "
+        f"but should be {_render(expected, first)}; "
         f"{wrong.size} of {written.size} elements differ"
     )
-    yield output.error(output.offset_of(first), message)
+    return output.error(output.offset_of(first), message)
 
 
-def fix(
-    text: Text,
-    before: Report,
-    level: FeatureLevel,
-) -> tuple[bytes, Report]:
+def _render(values: NDArray[Any], index: int) -> str:
+    """One element as text."""
+    [text] = numbers.render_numbers(values.ravel()[index : index + 1])
+    return text
+
+
+def fix(text: Text, report: PageReport, level: FeatureLevel) -> tuple[bytes, PageReport]:
     """The bytes of a page with its wrong OutputTensors rewritten, and the new report.
 
-    `before` says which are wrong. The rows are written as this program prints them. FormatError, at
+    `report` says which are wrong. The rows are written as this program prints them. FormatError, at
     its position, for what this cannot correct: a page is corrected completely or not at all.
     """
     if text.identity is None:
@@ -239,28 +257,33 @@ def fix(
         raise FormatError("is compressed", where=text.name)
     examples, _ = _find_examples(text)
     parts: list[str] = []
-    end = 0
-    for verdict, example in zip(before.verdicts, examples, strict=True):
-        if verdict.right:
+    end = 0  # of what is in the parts
+    for verdict, example in zip(report.verdicts, examples, strict=True):
+        if verdict.is_right:
             continue
         if verdict.expected is None:
             raise verdict.findings[0]
-        for output in _outputs_of(example):
+        for output in _list_outputs(example):
             start, stop = _find_rows(output, text)
-            parts += [text.text[end:start], _write_rows(output, verdict.expected, text)]
+            parts.append(text.text[end:start])
+            parts.append(_write_rows(output, verdict.expected, text))
             end = stop
     parts.append(text.text[end:])
     fixed = replace(text, text="".join(parts))
-    after = verify(fixed, level)
-    if not after.right or len(after.verdicts) != len(before.verdicts):
-        found = "cannot be fixed: with other rows, it has other examples"
-        raise FormatError(found, where=text.name)
-    verdicts = tuple(
-        replace(new, fixed=not old.right)
-        for old, new in zip(before.verdicts, after.verdicts, strict=True)
-    )
     data = text.mark + fixed.text.encode(text.encoding)
-    return data, replace(after, verdicts=verdicts)
+    return data, _check_fixed(fixed, report, level)
+
+
+def _check_fixed(fixed: Text, report: PageReport, level: FeatureLevel) -> PageReport:
+    """The report on a rewritten page; FormatError if not all of the same examples are right now."""
+    fixed_report = verify(fixed, level)
+    if not fixed_report.is_right or len(fixed_report.verdicts) != len(report.verdicts):
+        found = "cannot be fixed: with other rows, it has other examples"
+        raise FormatError(found, where=fixed.name)
+    verdicts: list[ExampleVerdict] = []
+    for verdict, fixed_verdict in zip(report.verdicts, fixed_report.verdicts, strict=True):
+        verdicts.append(replace(fixed_verdict, fixed=not verdict.is_right))
+    return replace(fixed_report, verdicts=tuple(verdicts))
 
 
 def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
@@ -280,12 +303,8 @@ def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
     return start, stop
 
 
-def _write_rows(
-    output: TensorText,
-    expected: NDArray[Any],
-    text: Text,
-) -> str:
-    """The right rows, with the page's line breaks and indent."""
+def _write_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
+    """The expected rows, with the page's line breaks and indent."""
     start = output.body_start
     line_break = "\n"
     for end in ("\r\n", "\r"):

@@ -20,7 +20,7 @@ from revseq_cli.operator.spec import FeatureLevel
 
 if TYPE_CHECKING:
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pages import Report, Verdict
+    from revseq_cli.pages import ExampleVerdict, PageReport
     from revseq_cli.report.objects import ExampleRecord, PageRecord
 
 
@@ -110,7 +110,7 @@ class _Result:
     """The report on the page of that name, or the error that stopped it."""
 
     name: str
-    report: Report | None
+    report: PageReport | None
     error: RevseqError | None = None
 
 
@@ -119,7 +119,7 @@ def _choose_status(results: Sequence[_Result]) -> int:
     has_report = any(result.report for result in results)
     if results and not has_report:
         return 2
-    is_right = all(result.report and result.report.right for result in results)
+    is_right = all(result.report and result.report.is_right for result in results)
     return 0 if is_right else 1
 
 
@@ -166,13 +166,13 @@ def _check_pages(
     return results, skipped
 
 
-def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> Report:
+def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: bool) -> PageReport:
     """The report on a page, which is corrected with `fix`; RevseqError if it cannot be read."""
     from revseq_cli import pages
 
     text = pages.read_page(page)
     report = pages.verify(text, level)
-    if not fix or report.right:
+    if not fix or report.is_right:
         return report
     try:
         data, fixed = pages.fix(text, report, level)
@@ -187,7 +187,7 @@ def _write_report(results: Sequence[_Result], skipped: int, console: Console) ->
     """A line for each example, its mistakes in a form that editors read, and a summary."""
     from revseq_cli.report import terminal
 
-    verdicts: list[Verdict] = []
+    verdicts: list[ExampleVerdict] = []
     others = 0
     for result in results:
         if result.report is None:
@@ -198,18 +198,18 @@ def _write_report(results: Sequence[_Result], skipped: int, console: Console) ->
         verdicts += result.report.verdicts
         others += result.report.skipped
     if any(result.report for result in results):
-        wrong = sum(not verdict.right for verdict in verdicts)
+        wrong = sum(not verdict.is_right for verdict in verdicts)
         summary = f"{terminal.say_count(len(verdicts), 'example')}, {wrong} wrong"
         yield f"{summary}, {others} of other operators skipped" if others else summary
     if skipped:
         yield f"{terminal.say_count(skipped, 'page')} without an example skipped"
 
 
-def _write_verdict(name: str, verdict: Verdict, console: Console) -> Iterator[str]:
+def _write_verdict(name: str, verdict: ExampleVerdict, console: Console) -> Iterator[str]:
     from revseq_cli.report import terminal
 
     word = console.paint("WRONG", terminal.RED)
-    if verdict.right:
+    if verdict.is_right:
         right = "fixed" if verdict.fixed else "right"
         word = console.paint(right, terminal.GREEN)
     yield f"  example {verdict.number}, line {verdict.line}: {word}"
@@ -259,10 +259,10 @@ def _print_json(results: Sequence[_Result], skipped: int, status: int, console: 
     console.report(objects.VerifyRecord(pages, skipped), status, errors)
 
 
-def _describe_verdict(verdict: Verdict) -> ExampleRecord:
+def _describe_verdict(verdict: ExampleVerdict) -> ExampleRecord:
     from revseq_cli.report.objects import ExampleRecord, FindingRecord
 
     findings = [
         FindingRecord(finding.line, finding.column, finding.message) for finding in verdict.findings
     ]
-    return ExampleRecord(verdict.number, verdict.line, verdict.right, verdict.fixed, findings)
+    return ExampleRecord(verdict.number, verdict.line, verdict.is_right, verdict.fixed, findings)

@@ -167,7 +167,7 @@ class TestExamples:
     )  # fmt: skip
     def test_in_every_dress(self, dressed):
         (verdict,) = verify(dressed).verdicts
-        assert verdict.right, verdict.findings
+        assert verdict.is_right, verdict.findings
         wrong = re.sub(r"8(.{0,30}),(.{0,9}7)", r"3\1,\2", dressed)
         assert wrong != dressed
         assert " is 3, but should be 8; " in told(wrong)[0]
@@ -187,7 +187,7 @@ class TestExamples:
     def test_what_is_wrong(self, old, new, problem):
         assert PAGE.count(old) >= 1
         verdicts = verify(PAGE.replace(old, new, 1)).verdicts
-        assert [verdict.right for verdict in verdicts] == [False, True]
+        assert [verdict.is_right for verdict in verdicts] == [False, True]
         assert problem in "\n".join(finding.message for finding in verdicts[0].findings)
 
     @pytest.mark.parametrize("words", ["3;", "3, the last"])
@@ -210,7 +210,7 @@ class TestExamples:
 
     def test_lengths_of_any_whole_numbers_without_a_level(self):
         page = FIRST.replace("DataType:UINT32", "DataType:FLOAT32")
-        assert verify(page, FeatureLevel.NONE).right
+        assert verify(page, FeatureLevel.NONE).is_right
         assert "SequenceLengthsTensor DataType is FLOAT32" in told(page)[0]
         (verdict,) = verify(page.replace("[9]", "[-9]"), FeatureLevel.NONE).verdicts
         assert "at [0, 0, 1, 0] is not a length" in verdict.findings[0].message
@@ -223,7 +223,7 @@ class TestExamples:
             (tmp_path / "x.md").write_text(head + WRONG)
             revseq("verify", "x.md").refused("x.md: contains no example of this operator")
             ours = verify(head.replace("GRU", "REVERSE_SUBSEQUENCES") + WRONG)
-            assert [verdict.right for verdict in ours.verdicts] == [False, True]
+            assert [verdict.is_right for verdict in ours.verdicts] == [False, True]
 
     def test_an_input_serves_several_examples(self):
         """With its axis; a page in Korean has it so."""
@@ -233,23 +233,26 @@ class TestExamples:
             .replace("[8, 7, 6, 5]", "[5, 6, 7, 8]")
         )
         page = "\n## Next\n\n".join([FIRST, second, FIRST, second.replace("Axis: 3", "")])
-        assert [verdict.right for verdict in verify(page).verdicts] == [True] * 4
+        assert [verdict.is_right for verdict in verify(page).verdicts] == [True] * 4
         wrong = verify("[6, 5, 7, 8]".join(page.rsplit("[5, 6, 7, 8]", 1)))
-        assert [verdict.right for verdict in wrong.verdicts] == [True, True, True, False]
+        assert [verdict.is_right for verdict in wrong.verdicts] == [True, True, True, False]
 
     def test_examples_of_other_operators_are_told_apart(self):
         others = "## DML_GRU_OPERATOR_DESC\n\n" + FIRST.replace(
             "SequenceTensor", "WeightTensor: (Sizes:{1}, DataType:INT8)\n[1]\nSequenceTensor"
         )
         report = verify(f"{PAGE}\n{others}\n### DML_FEATURE_LEVEL_3_0 and above\n")
-        assert ([each.right for each in report.verdicts], report.skipped) == ([True, True], 2)
+        assert ([each.is_right for each in report.verdicts], report.skipped) == ([True, True], 2)
         half = FIRST[: FIRST.index("OutputTensor")]
         report = verify(half + "ATensor: (Sizes:{1}, DataType:FLOAT32)\n[1]\n\n" + FIRST)
-        assert ([each.right for each in report.verdicts], report.skipped) == ([False, True], 1)
+        assert ([each.is_right for each in report.verdicts], report.skipped) == ([False, True], 1)
 
     def test_axis_lines_may_come_first(self):
         ahead = "Axis: 3\n\n" + FIRST.replace("Axis: 3", "")
-        assert [verdict.right for verdict in verify(ahead + "\n" + ahead).verdicts] == [True, True]
+        assert [verdict.is_right for verdict in verify(ahead + "\n" + ahead).verdicts] == [
+            True,
+            True,
+        ]
 
     def test_an_incomplete_example_is_ours_where_the_page_names_the_operator(self):
         half = FIRST[: FIRST.index("SequenceTensor")] + FIRST[FIRST.index("Axis") :]
@@ -262,7 +265,7 @@ class TestExamples:
     def test_a_second_output_in_one_block(self, revseq, tmp_path):
         output = FIRST[FIRST.index("OutputTensor") :].strip()
         block = f"```\n{FIRST.strip()}\n\n@\n```\n"
-        assert verify(block.replace("@", output)).right
+        assert verify(block.replace("@", output)).is_right
         wrong = output.replace("[8, 7, 6, 5]", "[8, 7, 6, 55]")
         page = block.replace("@", wrong)
         [finding] = verify(page).verdicts[0].findings
@@ -276,7 +279,7 @@ class TestExamples:
         revseq("verify", "x.md", "--fix").ok()
         assert (tmp_path / "x.md").read_text() == block.replace("@", output)
         apart = verify(f"```\n{FIRST.strip()}\n```\n\n```\n{wrong}\n```\n")
-        assert (len(apart.verdicts), apart.right, apart.skipped) == (1, True, 1)
+        assert (len(apart.verdicts), apart.is_right, apart.skipped) == (1, True, 1)
 
     @pytest.mark.parametrize("dots", ["...", "\u2026"])
     def test_rows_that_are_left_out(self, dots):
@@ -289,7 +292,7 @@ class TestExamples:
         """No lengths give its output."""
         sums = "InputTensor: (Sizes:{1,2}, DataType:FLOAT32)\n[[5, 6]]\nAxis: 1\nOutputTensor: (Sizes:{1,2}, DataType:FLOAT32)\n[[5, 11]]\n"
         report = verify(f"{NAMED}{FIRST}\n# Cumulative sum\n\n{sums}")
-        assert ([verdict.right for verdict in report.verdicts], report.skipped) == ([True], 1)
+        assert ([verdict.is_right for verdict in report.verdicts], report.skipped) == ([True], 1)
         ours = sums.replace("[[5, 11]]", "[[6, 5]]")
         assert "no lengths" in told(f"{NAMED}{FIRST}\n# Next\n\n{ours}")[0]
 
@@ -299,7 +302,7 @@ class TestExamples:
             printed = revseq(*command, cwd=ROOT).ok().out
             assert "InputTensor" in printed
             report = verify(f"{NAMED}{FIRST}\n```\n{printed}```\n\n{FIRST}")
-            assert ([verdict.right for verdict in report.verdicts], report.skipped) == (
+            assert ([verdict.is_right for verdict in report.verdicts], report.skipped) == (
                 [True, True],
                 0,
             )
@@ -314,7 +317,7 @@ class TestExamples:
     )  # fmt: skip
     def test_hostile_lines_take_no_time(self, before, piece, behind):
         def find(count):
-            assert verify(f"{before}{piece * count}{behind}\n\n{FIRST}").verdicts[0].right
+            assert verify(f"{before}{piece * count}{behind}\n\n{FIRST}").verdicts[0].is_right
 
         assert is_linear(find, 40_000 if len(piece) < 9 else 1_200)
 
@@ -341,12 +344,12 @@ class TestNumbers:
         )
         result = expected(values, lengths, axis)
         text = view.example_text(*map(held, (values, lengths)), axis, held(result))
-        assert verify(text).right
+        assert verify(text).is_right
         flat = result.ravel().copy()
         place = data.draw(st.integers(0, flat.size - 1))
         flat[place : place + 1].view(f"u{dtype.itemsize}")[...] ^= 1
         wrong = view.example_text(*map(held, (values, lengths)), axis, held(flat.reshape(sizes)))
-        assert not verify(wrong).right
+        assert not verify(wrong).is_right
 
 
 class TestFix:
@@ -449,7 +452,7 @@ class TestFix:
         path.write_text(text)
         page = pages.read_page(Reference(str(path)))
         fixed, report = pages.fix(page, pages.verify(page, FeatureLevel.V5_0), FeatureLevel.V5_0)
-        assert report.right
+        assert report.is_right
         assert fixed.decode() == PAGE
 
 
