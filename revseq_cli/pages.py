@@ -14,8 +14,9 @@ from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe_array
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.files import base
-from revseq_cli.files.new import FileTransaction, NewFile
+from revseq_cli.files.new import NewFile
+from revseq_cli.files.system_errors import make_os_error
+from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import Storage
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference
@@ -88,7 +89,7 @@ def find_pages(folder: str) -> Iterator[str]:
     """
 
     def refuse(error: OSError) -> None:
-        raise base.failed(str(error.filename or folder), "read", error)
+        raise make_os_error(str(error.filename or folder), "read", error)
 
     for path, folders, names in os.walk(folder, onerror=refuse):
         signals.check()
