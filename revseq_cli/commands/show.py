@@ -196,7 +196,7 @@ def _open_parts(
         example = inputs.find_example(reference)
     if example:
         parts = [
-            _describe_tensor(example.open_tensor(role, types), f"{name}::{role}", stats=stats)
+            _describe_tensor(example.open_role(role, types), f"{name}::{role}", stats=stats)
             for role in example.example.tensors
         ]
         return parts, {}

@@ -220,11 +220,13 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
     columns = max(1, row_bytes // words.itemsize)
     columns = min(inner, columns)
     gap = min(_GAP // words.itemsize, inner - columns)  # no more memory than for two copies
-    packed, reversed_ = np.empty((2, size, columns + gap), words.dtype)
+    row = columns + gap
+    packed, reversed_ = np.empty((2, size, row), words.dtype)
     for i in range(outer):
         for left in range(0, inner, columns):
-            across = slice(left, min(left + columns, inner))
-            count = across.stop - across.start
+            right = min(left + columns, inner)
+            across = slice(left, right)
+            count = right - left
             packed[:, :count] = words[i, :, across]
             reversed_[...] = packed
             targets = reversed_[:, :count].T
@@ -243,9 +245,10 @@ def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
     rows = min(outer, rows)
     tile = _TileIndex(rows, size, columns)
     for left in range(0, inner, columns):
-        across = slice(left, min(left + columns, inner))
-        if across.stop - across.start < columns:  # the last columns of many
-            tile = _TileIndex(rows, size, across.stop - across.start)
+        right = min(left + columns, inner)
+        across = slice(left, right)
+        if right - left < columns:  # the last columns of many
+            tile = _TileIndex(rows, size, right - left)
         for start in range(0, outer, rows):
             part = slice(start, start + rows)
             index = tile.compute(lengths[part, across])

@@ -52,7 +52,7 @@ def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
     complete = _find_complete_job(request)
     types = _find_types(request, reference)
     if complete:
-        values = complete.open_tensor(INPUT, types)
+        values = complete.open_role(INPUT, types)
         request = _take_axes(request, complete)
     else:
         values = open_source(reference, types)
@@ -131,7 +131,7 @@ def _open_lengths(
                 error.set_hint(hint)
             raise
     if complete:
-        return complete.open_tensor(LENGTHS, types)
+        return complete.open_role(LENGTHS, types)
     raise UsageError(
         "no lengths are given",
         "LENGTHS after INPUT, or --padding",
@@ -320,7 +320,7 @@ class ExampleText:
     text: Text
     example: Example
 
-    def open_tensor(self, role: str, types: TextTypes) -> Source:
+    def open_role(self, role: str, types: TextTypes) -> Source:
         """The tensor with that name in the operator; FormatError if the example lacks it."""
         from revseq_cli.formats.text import notation_source  # most jobs are not text
 

@@ -170,7 +170,7 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: Array) -> A
     return out
 
 
-def reverse(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
+def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     """Reverse into the sink, which the caller has entered.
 
     Returns the number of lengths above the axis size; and the least length if the padding of the
@@ -219,7 +219,7 @@ def reverse_into_file(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -
 
     Returns the number of lengths above the axis size.
     """
-    clamped, least = reverse(job, sink, plan)
+    clamped, least = reverse_into(job, sink, plan)
     sink.add_notes(job.describe_lengths(clamped, least))
     if verified:
         verify(job, sink, plan)
@@ -252,7 +252,7 @@ def _count_clamped(job: Job, lengths: Source, plan: Plan) -> int:
 def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str, ...]]:
     """The result in memory, for printing, and the notes on the lengths."""
     with MemorySink(job.values) as sink:
-        clamped, least = reverse(job, sink, plan_reversal(job, resources))
+        clamped, least = reverse_into(job, sink, plan_reversal(job, resources))
     job.recheck()
     return sink.open_output(), job.describe_lengths(clamped, least)
 

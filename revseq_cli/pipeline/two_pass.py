@@ -63,27 +63,31 @@ class Tiles:
 
         The block is read here, so that it is not held next to the sorted one.
         """
-        sorted_columns = self._sort_columns(self._clamp(lengths))
-        matrix = self._as_matrix(values.read()).view(self.dtype).take(sorted_columns, axis=1)
+        clamped = self._clamp(lengths)
+        sorted_columns = self._sort_columns(clamped)
+        matrix = self._as_matrix(values.read()).view(self.dtype)
+        matrix = matrix.take(sorted_columns, axis=1)
         top = region[self.tiling.axis].start
         with local.open_to_write(self.path, self.name) as file:
             for stripe in self._list_stripes(region):
-                stripe.write_rows(file, matrix[:, stripe.columns], top)
+                stripe.write_tile(file, matrix[:, stripe.columns], top)
 
     def reverse_region(self, dtype: DType, region: Region, lengths: Array) -> Array:
         """A block of that data type, read from the temporary file, and reversed."""
         rows = region[self.tiling.axis]
+        height = rows.stop - rows.start
         clamped = self._clamp(lengths)
         sorted_columns = self._sort_columns(clamped)
         clamped = clamped[sorted_columns]
-        matrix = np.empty((rows.stop - rows.start, len(clamped)), self.dtype)
+        matrix = np.empty((height, len(clamped)), self.dtype)
         with files.open_file(self.path, name=self.name) as file:
             for stripe in self._list_stripes(region):
                 columns = stripe.columns
                 matrix[:, columns] = stripe.reverse_rows(file, rows, clamped[columns])
         positions = np.empty_like(sorted_columns)  # of each column among the sorted ones
         positions[sorted_columns] = np.arange(len(sorted_columns))
-        return self._as_block(matrix.take(positions, axis=1).view(dtype), sizes_of(region))
+        matrix = matrix.take(positions, axis=1)
+        return self._as_block(matrix.view(dtype), sizes_of(region))
 
     def _as_matrix(self, values: Array) -> Array:
         """A block, or its lengths, with a row for each index along the axis, in memory order."""
@@ -119,13 +123,16 @@ class Tiles:
 
     def _list_stripes(self, region: Region) -> Iterator[_Stripe]:
         """The stripes of the panel of a block, from the left."""
+        tiling = self.tiling
         before = self._count_columns_before(region)
-        columns = prod(_drop(self.tiling.axis, sizes_of(region)))
-        column_bytes = self.tiling.rows * self.dtype.itemsize
-        for left in range(0, columns, self.tiling.width):
-            width = min(self.tiling.width, columns - left)
+        panel = _drop(tiling.axis, sizes_of(region))
+        columns = prod(panel)
+        column_bytes = tiling.rows * self.dtype.itemsize
+        for left in range(0, columns, tiling.width):
+            width = min(tiling.width, columns - left)
+            part = slice(left, left + width)
             offset = (before + left) * column_bytes
-            yield _Stripe(slice(left, left + width), width, offset, self.dtype)
+            yield _Stripe(part, width, offset, self.dtype)
 
     def _count_columns_before(self, region: Region) -> int:
         """The number of columns in all panels before that of a block; panels are in C order.
@@ -158,9 +165,10 @@ class _Stripe:
     offset: int
     dtype: DType
 
-    def write_rows(self, file: OutputFile, rows: Array, top: int) -> None:
+    def write_tile(self, file: OutputFile, rows: Array, top: int) -> None:
         """Write a tile, whose first row is row `top` of the stripe."""
-        file.write(_as_bytes(np.ascontiguousarray(rows)), self._find_row(top))
+        tile = np.ascontiguousarray(rows)
+        file.write(_as_bytes(tile), self._find_row(top))
 
     def _read_rows(self, file: InputFile, rows: slice) -> Array:
         out = np.empty((rows.stop - rows.start, self.width), self.dtype)
@@ -183,12 +191,15 @@ class _Stripe:
         if shortest < rows.stop:
             out = self._read_rows(file, rows)  # some stay
         else:
-            out = np.empty((rows.stop - rows.start, self.width), self.dtype)
-        window = slice(max(0, shortest - rows.stop), longest - rows.start)
+            height = rows.stop - rows.start
+            out = np.empty((height, self.width), self.dtype)
+        first = max(0, shortest - rows.stop)
+        window = slice(first, longest - rows.start)
         moving = self._read_rows(file, window).reshape(-1)
         # Where in `moving` the elements of row 0 come from; those of row r come from r rows above.
         # An element that stays has no source there: its index is clipped, and not used.
-        sources = (lengths - 1 - window.start) * self.width + np.arange(self.width)
+        source_rows = lengths - 1 - first
+        sources = source_rows * self.width + np.arange(self.width)
         at_once = max(1, thresholds.TILE // self.width)
         for top in range(rows.start, rows.stop, at_once):
             bottom = min(top + at_once, rows.stop)

@@ -415,8 +415,8 @@ def test_any_exception_is_its_jobs(revseq, files):
     """Worded, and with -vv shown; never out of the one process that all jobs share."""
     code = """
 from revseq_cli.pipeline import passes
-real = passes.reverse
-passes.reverse = lambda job, *others: real(job, *others) if job.axis else 1 / 0
+real = passes.reverse_into
+passes.reverse_into = lambda job, *others: real(job, *others) if job.axis else 1 / 0
 """
     bad = {"output": "y2.npy", "axis": 0, "lengths": "[[1, 1, 1, 1]]"}
     text = lines({"output": "y1.npy"}, bad, {"output": "y3.npy"})
@@ -452,7 +452,7 @@ def test_a_reader_that_leaves_leaves_no_job_undone(files):
 DEADLY = """
 import os, signal, time
 from revseq_cli.pipeline import passes
-real = passes.reverse
+real = passes.reverse_into
 def reverse(job, sink, *others):
     if "die" in sink.file.name:
         if os.path.exists("y9.npy"):
@@ -460,7 +460,7 @@ def reverse(job, sink, *others):
         os.kill(os.getpid(), signal.SIGSEGV if "SEGV" in sink.file.name else signal.SIGKILL)
         time.sleep(1000)  # another thread may be the one that gets the signal, and only later
     return real(job, sink, *others)
-passes.reverse = reverse
+passes.reverse_into = reverse
 """
 
 
@@ -505,7 +505,7 @@ def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
 FOREIGN = """
 import os, signal
 from revseq_cli.pipeline import passes
-real = passes.reverse
+real = passes.reverse_into
 def reverse(job, sink, *others):
     name = sink.file.name
     if name.startswith("y0") and not os.path.exists(name):
@@ -513,7 +513,7 @@ def reverse(job, sink, *others):
         open(f"{name}/thesis.txt", "w").write("three years of work")
         os.kill(os.getpid(), signal.SIGKILL)
     return real(job, sink, *others)
-passes.reverse = reverse
+passes.reverse_into = reverse
 """
 
 

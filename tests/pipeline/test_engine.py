@@ -96,7 +96,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     assert plan.detour.copies == bool(chunks) + bool(sink_chunks)
     done = []
     with sink, observed(done.append, "reverse"):
-        passes.reverse(job, sink, plan)
+        passes.reverse_into(job, sink, plan)
     assert sum(done) == values.nbytes
     assert oracle.same_bits(sink.values, expected(values, lengths, 1))
     if chunks:
@@ -122,7 +122,7 @@ def test_lengths_in_chunks_are_read_once(tmp_path, next_to, chunks, held_back):
     files = []
     with sink, observed(lambda _: files.extend(tmp_path.iterdir())):
         need = 8 * 8000 - held_back
-        passes.reverse(job, sink, Plan(blocks, SERIAL, 1, need))
+        passes.reverse_into(job, sink, Plan(blocks, SERIAL, 1, need))
     assert oracle.same_bits(sink.values, expected(values, lengths.read(), 1))
     assert bool(files) is bool(next_to and chunks and held_back)
     assert not list(tmp_path.iterdir())

@@ -73,7 +73,7 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
     )
     with MemorySink(job.values) as sink:
         sink.next_to = str(folder / "y.npy")
-        assert passes.reverse(job, sink, plan) == ((lengths > shape[axis]).sum(), None)
+        assert passes.reverse_into(job, sink, plan) == ((lengths > shape[axis]).sum(), None)
         assert oracle.same_bits(sink.values, oracle.reverse(values, lengths, axis))
         passes.verify(job, sink, plan)
         bytes_of = sink.values.reshape(-1).view(np.uint8)

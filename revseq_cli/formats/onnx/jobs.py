@@ -89,7 +89,7 @@ class NodeJob:
         self._node = node
         self._tensors = tensors
 
-    def open_tensor(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
+    def open_role(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
         """The values of the node as the InputTensor, or its lengths."""
         if role == "InputTensor":
             return self._tensors[self._node.values]
