@@ -182,7 +182,7 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
         known = join_names((other.name for other in table.list_outputs()), 30)
         found = f"{row.name} files can be read, but not written"
         raise FormatError(found, f"one of {known}", where=path)
-    if row is HDF5 and table.is_netcdf(path):
+    if row is HDF5 and table.has_netcdf_suffix(path):
         _refuse_small_float(template.desc, path)
     return row
 

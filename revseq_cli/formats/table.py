@@ -116,7 +116,7 @@ COMPRESSIONS = (
 # Suffixes
 
 
-def is_netcdf(path: str) -> bool:
+def has_netcdf_suffix(path: str) -> bool:
     """Whether it is the path of a NetCDF file, by its suffix."""
     return path.lower().endswith((".nc", ".nc4"))
 

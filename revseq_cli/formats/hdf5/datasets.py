@@ -42,13 +42,13 @@ from revseq_cli.formats.hdf5.links import (
     open_member,
     stored_name,
 )
-from revseq_cli.formats.hdf5.new_attributes import add_history, copy_attributes, fit_to_netcdf
+from revseq_cli.formats.hdf5.new_attributes import add_history, copy_attributes, widen_float16
 from revseq_cli.formats.hdf5.properties import Limits, choose_limits, make_properties
 from revseq_cli.formats.hdf5.scales import dimension_ids, find_scales, is_netcdf_file
 from revseq_cli.formats.hdf5.source import Hdf5Source, find_named_scale
 from revseq_cli.formats.hdf5.types import make_type
 from revseq_cli.formats.refusals import dimension_conflict, name_taken
-from revseq_cli.formats.table import is_netcdf
+from revseq_cli.formats.table import has_netcdf_suffix
 
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
 _VERSIONS = ("v108", "latest")
@@ -91,7 +91,7 @@ class _Names:
 
 
 class _DescribedDataset(NewDataset):
-    """A dataset with the attributes and scales that the neutral form says.
+    """A dataset that gets what the neutral form says of the tensor: its attributes and scales.
 
     `own_scales` are the scales of the file that it uses, by the names of its dimensions. For the
     other names, scales are created. With `for_netcdf`, NetCDF's library can read all of it.
@@ -117,7 +117,7 @@ class _DescribedDataset(NewDataset):
         self.left_out = meaning.left
         self.own_scales = own_scales
         self.for_netcdf = for_netcdf
-        self.like = template if isinstance(template, Hdf5Source) else None
+        self.hdf5_input = template if isinstance(template, Hdf5Source) else None
         is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS
         self.is_raw = is_contiguous and prod(template.sizes) > 0
 
@@ -135,23 +135,29 @@ class _DescribedDataset(NewDataset):
 
         None where INPUT is not HDF5, and for NetCDF, whose library does not read all types.
         """
-        if self.like is None or self.for_netcdf:
+        if self.hdf5_input is None or self.for_netcdf:
             yield None
             return
-        with open_hdf5(self.like.path, self.like.name) as file:
-            yield open_dataset(file, self.like.hard_path, self.like.name)
+        with open_hdf5(self.hdf5_input.path, self.hdf5_input.name) as file:
+            yield open_dataset(file, self.hdf5_input.hard_path, self.hdf5_input.name)
 
     # Names
 
     def _choose_names(self, file: h5py.File) -> _Names:
-        """The names of the dataset and of its scales, before they are in the file."""
+        """The names of the dataset and of its scales, before they are in the file.
+
+        A dataset that has the name of its first dimension is a coordinate, if all dimensions have
+        scales. One that has the name of a dimension, and is no coordinate, gets a prefix as in
+        NetCDF. In other HDF5 files, where only h5netcdf would understand the prefix, that
+        dimension gets no scale.
+        """
         name = self.name.rpartition("/")[2]
         scales = self._name_scales(file)
         if scales[:1] == [name] and all(scales):
             return _Names(name, scales, is_coordinate=True)
         if name in scales and self.for_netcdf:
             name = NOT_COORDINATE + name
-        elif name in scales:  # only h5netcdf would understand the prefix there
+        elif name in scales:
             scales = ["" if scale == name else scale for scale in scales]
         if self.for_netcdf and any(scales):
             _name_all_scales(scales, name)
@@ -163,12 +169,11 @@ class _DescribedDataset(NewDataset):
         size_of = dict[str, int]()
         names = []
         for name, size in zip(self.meaning.dimensions, self.template.sizes, strict=False):
-            can_be_name = name.isprintable() and "/" not in name and name not in ("", ".", "..")
             # Dimensions of one name and two sizes cannot share a scale.
-            is_free = can_be_name and size_of.setdefault(name, size) == size
-            if is_free and name not in self.own_scales:
-                is_free = not has_path(file, f"{group}/{name}")
-            names.append(name if is_free else "")
+            can_be_used = _is_link_name(name) and size_of.setdefault(name, size) == size
+            if can_be_used and name not in self.own_scales:
+                can_be_used = not has_path(file, f"{group}/{name}")
+            names.append(name if can_be_used else "")
         self._drop_labels(names)
         return names
 
@@ -255,7 +260,7 @@ class _DescribedDataset(NewDataset):
             scale = group.create_dataset(name, (size,), ">f4", **options)
             scale.make_scale(f"{BARE}{size:10d}")
             return scale
-        values = fit_to_netcdf(coordinate.values)
+        values = widen_float16(coordinate.values)
         if values.dtype == object:
             options["dtype"] = h5py.string_dtype()
         fill = fill_of(coordinate.attributes, values.dtype)
@@ -271,11 +276,11 @@ class OwnDataset(_DescribedDataset):
 
     def __init__(self, name: str, template: Source, where: str) -> None:
         meaning = (template.meaning() or NOTHING).without_pointers()
-        for_netcdf = is_netcdf(where)
+        for_netcdf = has_netcdf_suffix(where)
         super().__init__(name, template, where, meaning, {}, for_netcdf=for_netcdf)
         # NetCDF's library opens a file for writing only if all groups remember the order of their
         # links.
-        tracks = True if for_netcdf or meaning.dimensions else None
+        tracks = for_netcdf or bool(meaning.dimensions)
         self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
 
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
@@ -284,20 +289,25 @@ class OwnDataset(_DescribedDataset):
         with self._open_input() as old:
             self._describe_groups(dataset, old)
             self._describe_dataset(dataset, names, old)
-        return dataset, add_history(file) if self.for_netcdf else []
+        notes = add_history(file) if self.for_netcdf else []
+        return dataset, notes
 
     def _describe_groups(self, dataset: h5py.Dataset, old: h5py.Dataset | None) -> None:
-        """Give the file and the groups above the dataset the attributes of those of INPUT."""
+        """Give the file and the groups above the dataset the attributes of those of INPUT.
+
+        The files correspond, and so do the groups from the innermost on; one of the files may have
+        fewer groups.
+        """
         if not self.meaning.groups:
             return
         root, *inner = self.meaning.groups
         old_groups: Sequence[h5py.Group | None] = [None] * len(self.meaning.groups)
         if old:
             old_groups = groups_of(old)
-        copy_attributes(dataset.file, root, old_groups[-1])
-        # Groups correspond from the innermost on; there may be fewer in one of the files.
-        new_groups = groups_of(dataset)[:-1]
-        corresponding = zip(new_groups, reversed(inner), old_groups[:-1], strict=False)
+        *old_inner, old_root = old_groups
+        copy_attributes(dataset.file, root, old_root)
+        new_inner = groups_of(dataset)[:-1]
+        corresponding = zip(new_inner, reversed(inner), old_inner, strict=False)
         for group, attributes, old_group in corresponding:
             copy_attributes(group, attributes, old_group)
 
@@ -313,7 +323,7 @@ class AddedDataset(_DescribedDataset):
 
     def __init__(self, name: str, template: Source, where: str, original: Original) -> None:
         with open_hdf5(original.path, where, original.identity) as file:
-            for_netcdf = is_netcdf(where) or is_netcdf_file(file)
+            for_netcdf = has_netcdf_suffix(where) or is_netcdf_file(file)
             if name.count("/") > 1:
                 refuse_groups_of_classic_model(file, where)
             old = find_old_dataset(file, name, original)
@@ -341,7 +351,13 @@ class AddedDataset(_DescribedDataset):
         dataset = self._create_dataset(file, names)
         with self._open_input() as input_dataset:
             self._describe_dataset(dataset, names, input_dataset)
-        return dataset, add_history(file) if self.for_netcdf else []
+        notes = add_history(file) if self.for_netcdf else []
+        return dataset, notes
+
+
+def _is_link_name(name: str) -> bool:
+    """Whether HDF5 can have a link of that name, and users can see it."""
+    return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
 def _name_all_scales(names: list[str], taken: str) -> None:

@@ -92,15 +92,15 @@ def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
         require_whole_frame(frame)
 
 
-def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, but: int = 0) -> None:
-    """Ask for the filters that a dataset with the properties `like` has, except for `but`."""
+def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, without: int = 0) -> None:
+    """Ask for the filters of a dataset with the properties `like`, but for the one `without`."""
     if properties.get_nfilters():
         properties.remove_filter(h5z.FILTER_ALL)
     for i in range(like.get_nfilters()):
         code, flags, parameters, _ = like.get_filter(i)
         if code in _PARAMETERS_TO_ASK_FOR:
             parameters = _PARAMETERS_TO_ASK_FOR[code](parameters)
-        if code != but:
+        if code != without:
             properties.set_filter(code, flags, parameters)
 
 
@@ -173,7 +173,7 @@ class ChunkBlockWriter:
         values = np.ascontiguousarray(values, self.dtype)
         kind = memory_type(scratch.get_type(), self.dtype)
         if scratch.shape != values.shape:
-            # HDF5 fills only what is cut off here, so the chunk is whole before.
+            # HDF5 fills only what a shrink cuts off. So the chunk is made whole, and cleared.
             scratch.set_extent(self.chunks)
             scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
             scratch.set_extent(values.shape)

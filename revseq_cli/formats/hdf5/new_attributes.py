@@ -78,13 +78,13 @@ def _write_attributes(item: h5py.HLObject, attributes: Attributes) -> None:
             encoding = "ascii" if value.isascii() else "utf-8"
             item.attrs.create(name, data, dtype=h5py.string_dtype(encoding, length))
         else:
-            array = fit_to_netcdf(np.atleast_1d(value))
+            array = widen_float16(np.atleast_1d(value))
             if array.dtype.kind == "b":
                 array = array.astype("i1")
             item.attrs.create(name, array)
 
 
-def fit_to_netcdf(values: NDArray[Any]) -> NDArray[Any]:
+def widen_float16(values: NDArray[Any]) -> NDArray[Any]:
     """FLOAT16 as FLOAT32, since NetCDF's library crashes on the former; other values unchanged."""
     if values.dtype.newbyteorder("=") == np.float16:
         return values.astype(np.float32)

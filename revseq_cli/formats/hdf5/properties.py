@@ -48,7 +48,7 @@ def make_properties(template: Source, meaning: Meaning, limits: Limits) -> h5p.P
         properties.set_chunk(chunks)
     codecs = {*template.storage.details.get("codecs", "").split(", ")}
     if isinstance(template, Hdf5Source):
-        take_filters(properties, template.properties, but=h5z.FILTER_NBIT)
+        take_filters(properties, template.properties, without=h5z.FILTER_NBIT)
     elif chunks and codecs - _NO_COMPRESSION:
         properties.set_shuffle()
         properties.set_deflate(4)
@@ -62,7 +62,7 @@ def make_properties(template: Source, meaning: Meaning, limits: Limits) -> h5p.P
 def copy_properties(like: h5p.PropDCID) -> h5p.PropDCID:
     """The properties for another dataset like one that exists."""
     properties = like.copy()
-    take_filters(properties, like)
+    take_filters(properties, like)  # since some filters change what they are asked for
     return properties
 
 

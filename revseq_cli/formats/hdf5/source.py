@@ -52,7 +52,7 @@ from revseq_cli.formats.hdf5.scales import find_scales, is_netcdf_dataset, read_
 from revseq_cli.formats.hdf5.types import describe_type, is_narrow, require_numbers
 from revseq_cli.formats.raw import RawReadTask, RawTensor, list_cut_alignments
 from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
-from revseq_cli.formats.table import is_hdf5, is_netcdf, looks_like
+from revseq_cli.formats.table import has_netcdf_suffix, is_hdf5, looks_like
 
 NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
 # Texts to read before their lengths are added: many may share their bytes in the file.
@@ -140,7 +140,7 @@ class Hdf5Source(Source):
 
     def original_for(self, name: str) -> Original | None:
         """Its file; None for an output that must be NetCDF, if the file is not."""
-        if is_netcdf(name) and not is_netcdf(self.path):
+        if has_netcdf_suffix(name) and not has_netcdf_suffix(self.path):
             with open_hdf5(self.path, self.name) as file:
                 if not is_netcdf_dataset(open_dataset(file, self.hard_path, self.name)):
                     return None

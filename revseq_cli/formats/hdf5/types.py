@@ -30,7 +30,7 @@ _FLOATS: list[np.dtype[Any]] = [np.dtype("f2"), np.dtype("f4"), np.dtype("f8")]
 _FLOATS += map(dtypes.dtype_of, _MINIFLOATS)
 _WORD_SIZES = (1, 2, 4, 8)
 _BOOLEANS = {b"FALSE": 0, b"TRUE": 1}  # as h5py and netCDF write them
-_IMAGINARY = re.compile(r"i$|im", re.IGNORECASE)  # matches the name of an imaginary part
+_IMAGINARY_NAME = re.compile(r"i$|im", re.IGNORECASE)  # of a part: i, imag, imaginary
 # The classes of types that no tensor has.
 _NO_TENSORS = {
     h5t.TIME: "a time",
@@ -158,7 +158,8 @@ def _dtype_of_parts(kind: h5t.TypeCompoundID) -> np.dtype[Any] | None:
     first, second = kind.get_member_type(0), kind.get_member_type(1)
     if not isinstance(first, h5t.TypeFloatID) or not second.equal(first):
         return None
-    if _IMAGINARY.match(kind.get_member_name(0).decode("utf-8", "replace")):
+    first_name = kind.get_member_name(0).decode("utf-8", "replace")
+    if _IMAGINARY_NAME.match(first_name):
         return None
     part = _dtype_of_float(first)
     if part is None or part.kind != "f":
@@ -171,7 +172,8 @@ def _dtype_of_parts(kind: h5t.TypeCompoundID) -> np.dtype[Any] | None:
 
 def _refuse_type(kind: h5t.TypeID) -> FormatError:
     """The error for a type that no tensor has, with a way to make numbers of its elements."""
-    words = _NO_TENSORS.get(kind.get_class()) or describe_type(kind) or "one that h5py lacks"
+    words = describe_type(kind) or "one that h5py lacks"
+    words = _NO_TENSORS.get(kind.get_class(), words)
     hint = ""
     if isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str():
         hint = _hint_for_texts(kind.get_size())

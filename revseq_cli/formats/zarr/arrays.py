@@ -36,13 +36,13 @@ _Result = TypeVar("_Result")
 class ZarrArray(NamedTuple):
     """All that zarr needs to open an array; small and picklable.
 
-    The chunks are in a folder or at an address. `files` are the array's files of metadata, by their
-    names: a new store does not have them there yet.
+    The chunks are in a folder or at an address. `metadata_files` are the array's files of metadata,
+    by their names: a store that is being written does not have them there yet.
     """
 
     folder: str
     version: Version
-    files: tuple[tuple[str, bytes], ...]
+    metadata_files: tuple[tuple[str, bytes], ...]
     mode: Literal["r", "r+"] = "r"
 
     @classmethod
@@ -81,7 +81,7 @@ def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's As
 
     zarr's own function ignores that option for an array that exists.
     """
-    store = _Chunks(array.folder, dict(array.files), read_only=array.mode == "r")
+    store = _Chunks(array.folder, dict(array.metadata_files), read_only=array.mode == "r")
     with warnings.catch_warnings():
         # zarr warns about codecs that the specification does not have.
         warnings.simplefilter("ignore")
@@ -162,10 +162,10 @@ class _Chunks(Store):
     supports_deletes = False
     supports_listing = False
 
-    def __init__(self, folder: str, files: dict[str, bytes], *, read_only: bool) -> None:
+    def __init__(self, folder: str, metadata_files: dict[str, bytes], *, read_only: bool) -> None:
         super().__init__(read_only=read_only)
         self._folder = open_folder(folder)
-        self._files = files
+        self._metadata_files = metadata_files
 
     async def get(
         self,
@@ -176,7 +176,7 @@ class _Chunks(Store):
         """The bytes of a file, or a range of it; None without one, FormatError for all else."""
         prototype = prototype or default_buffer_prototype()
         if key.rpartition("/")[2] in FILES:
-            data = self._files.get(key)
+            data = self._metadata_files.get(key)
         else:
             data = await self._read_chunk(key, byte_range)
         if data is None:
@@ -203,8 +203,8 @@ class _Chunks(Store):
 
     async def get_partial_values(self, prototype: Any, key_ranges: Any) -> Any:  # noqa: ANN401
         """The bytes of several ranges, each as `get` has it."""
-        calls = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
-        return await asyncio.gather(*calls)
+        works = [self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+        return await asyncio.gather(*works)
 
     async def exists(self, key: str) -> bool:
         """Whether there is such a file."""

@@ -320,7 +320,9 @@ def _require_lossless(
             of_index = _codecs_of_3(codec.fields["index_codecs"])
             names += _require_lossless(inner, dtype, lossless, where)
             names += _require_lossless(of_index, np.dtype(np.uint64), lossless, where)
-        elif codec.name.removeprefix(_PREFIX) not in lossless and not _keeps(codec, dtype):
+        elif codec.name.removeprefix(_PREFIX) not in lossless and not _is_lossless_for(
+            dtype, codec
+        ):
             found = f"has the codec {codec.name[:80]}, which may change values of {dtype}"
             hint = "write the array again with one of these"
             expected = "lossless codecs, such as zstd, gzip, blosc or shuffle"
@@ -328,7 +330,7 @@ def _require_lossless(
     return names
 
 
-def _keeps(codec: _Codec, dtype: np.dtype[Any]) -> bool:
+def _is_lossless_for(dtype: np.dtype[Any], codec: _Codec) -> bool:
     """Whether a codec that is lossless only for some types keeps elements of this one."""
     name = codec.name.removeprefix(_PREFIX)
     if name == "packbits":

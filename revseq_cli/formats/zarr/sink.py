@@ -24,7 +24,6 @@ from revseq_cli.core.dtypes import is_nameless
 from revseq_cli.core.errors import FormatError, UsageError, join_names
 from revseq_cli.core.tensors import Region, split_chunks
 from revseq_cli.files import join
-from revseq_cli.files.copies import copy_file
 from revseq_cli.files.new import NewFile
 from revseq_cli.files.system_errors import retry_while_in_use
 from revseq_cli.formats.attributes import (
@@ -39,6 +38,7 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
 from revseq_cli.formats.refusals import dimension_conflict, invalid_name
 from revseq_cli.formats.zarr.arrays import ZarrArray, wait_for, wrap_zarr_errors
 from revseq_cli.formats.zarr.attributes import as_json, attributes_of
+from revseq_cli.formats.zarr.copies import StoreCopy
 from revseq_cli.formats.zarr.metadata import read_metadata
 from revseq_cli.formats.zarr.new_metadata import NewArray
 from revseq_cli.formats.zarr.source import ZarrSource
@@ -52,9 +52,7 @@ from revseq_cli.formats.zarr.store import (
     ZarrStore,
     groups_above,
     prefix_of,
-    read_files_state,
     read_store,
-    report_change,
 )
 
 _MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
@@ -83,8 +81,6 @@ class ZarrSink(FileSink):
         self._store = self._open_original()
         self._version = self._choose_version()
         self._key = _require_path(key, file.name, self._input.key if self._input else "")
-        # Where INPUT is replaced in a copy of its store, all metadata stay.
-        self._replaces_input = original is not None and original.input_key == self._key
         self._groups = groups_above(self._key)
         meaning = NOTHING
         if not self._copies_input:
@@ -96,10 +92,15 @@ class ZarrSink(FileSink):
         self._new_files = self._make_group_files(meaning.groups)
         for name, data in self._array_files.items():
             self._new_files[f"{prefix_of(self._key)}{name}"] = data
-        self._copied = self._choose_copied()
+        self._copy = self._make_copy()
         self._coordinates: list[Variable] = []
         if not self._copies_input:
             self._coordinates = self._choose_coordinates(meaning.coordinates)
+
+    @property
+    def _replaces_input(self) -> bool:
+        """Whether INPUT's array is replaced in a copy of its store, whose metadata all stay."""
+        return self._original is not None and self._original.input_key == self._key
 
     def _open_original(self) -> ZarrStore | None:
         """The store of which the new one is a copy, or None."""
@@ -123,7 +124,7 @@ class ZarrSink(FileSink):
         """The files of metadata of the array: those of INPUT's array, or new ones."""
         if self._input and self._input.metadata.version == self._version:
             self.chunks = self._input.metadata.shards
-            return dict(self._input.array.files)
+            return dict(self._input.array.metadata_files)
         # Codecs have a byte order, and data types have none.
         dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
@@ -161,19 +162,23 @@ class ZarrSink(FileSink):
         A group gets the attributes of the one that INPUT's store has at the same path, or those in
         `groups` if INPUT has another format. In a copy of another store, new groups have none.
         """
-        main_name = GROUP_FILES[self._version][0]
+        attributes_of_group = dict(zip(self._groups, groups, strict=False))
         files = {}
-        for i, key in enumerate(self._groups):
-            group = {main_name: _GROUPS[self._version]}
-            if self._original and not self._copies_input:
-                pass
-            elif self._input:
-                group |= self._read_group_of_input(key)
-            elif i < len(groups):
-                group[main_name] = _GROUPS[3] | {"attributes": as_json(groups[i])}
+        for key in self._groups:
+            group = self._make_group(key, attributes_of_group.get(key, {}))
             for name, fields in group.items():
                 files[f"{prefix_of(key)}{name}"] = json.dumps(fields).encode()
         return files
+
+    def _make_group(self, key: str, attributes: Attributes) -> dict[str, dict[str, Any]]:
+        """The files of metadata of a group by their names."""
+        main_name = GROUP_FILES[self._version][0]
+        new = {main_name: _GROUPS[self._version]}
+        if self._store and not self._copies_input:
+            return new
+        if self._input:
+            return new | self._read_group_of_input(key)
+        return {main_name: _GROUPS[3] | {"attributes": as_json(attributes)}}
 
     def _read_group_of_input(self, key: str) -> dict[str, dict[str, Any]]:
         """The files of metadata of a group that INPUT is in; none for another group."""
@@ -191,43 +196,14 @@ class ZarrSink(FileSink):
 
     # The rest of the store
 
-    def _choose_copied(self) -> list[str]:
-        """The files of the original to copy; UsageError where it has no room for such an array."""
-        original = self._original
-        if original is None:
-            return []
-        state = read_files_state(original.path, original.path)
-        self._digest = state.digest
-        start = prefix_of(self._key)
+    def _make_copy(self) -> StoreCopy | None:
+        """The copy of the original; UsageError where it has no room for such an array."""
+        if self._original is None or self._store is None:
+            return None
+        replaced = None
         if self._replaces_input:
-            is_chunk = cast("ZarrSource", self._input).metadata.is_chunk
-            return [
-                name
-                for name in state.names
-                if not name.startswith(start) or not is_chunk(name.removeprefix(start))
-            ]
-        if any(name == self._key or name.startswith(start) for name in state.names):
-            self._require_replaceable_array(original)
-        self._refuse_arrays_above(original)
-        return [name for name in state.names if not name.startswith(start)]
-
-    def _require_replaceable_array(self, original: Original) -> None:
-        """UsageError unless what has the array's path is an array that may be replaced."""
-        original.require_replaceable(self._key)
-        node = cast("ZarrStore", self._store).read_node(self._key)
-        if node is None or not node.is_array:
-            what = "a group" if node else "a file or a folder"
-            expected = "a name that is free, or an array's"
-            raise UsageError(f"{self._key} is {what}", expected, where=original.path)
-
-    def _refuse_arrays_above(self, original: Original) -> None:
-        """UsageError for a path inside another array."""
-        for key in self._groups:
-            node = cast("ZarrStore", self._store).read_node(key)
-            if node and node.is_array:
-                found = f"would lie inside an array of {original.path}"
-                hint = "to write just the array, add --only" if original.is_input else ""
-                raise UsageError(found, "a name outside of it", hint, self._key)
+            replaced = cast("ZarrSource", self._input).metadata
+        return StoreCopy(self._original, self._store, self._key, replaced)
 
     def _choose_coordinates(self, coordinates: tuple[Variable, ...]) -> list[Variable]:
         """The coordinates to write next to the array; UsageError where others are there."""
@@ -256,7 +232,9 @@ class ZarrSink(FileSink):
         size_of = dict(zip(array.dimensions, array.sizes, strict=False))
         for key in store.list_folders(group):
             node = store.read_node(key)
-            if key == self._key or node is None or not node.is_array:
+            if node is None or not node.is_array:
+                continue
+            if key == self._key:
                 continue
             with contextlib.suppress(FormatError):  # another array may be of any kind
                 other = read_metadata(node, key, texts=True)
@@ -286,11 +264,9 @@ class ZarrSink(FileSink):
     def start(self) -> None:
         """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
         folder = Path(self.file.temporary)
-        original = self._original.path if self._original else ""
         with wrap_zarr_errors(self.file.name, "write"):
-            for name in self._copied:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                copy_file(join(original, name), str(folder / name), self.file.name)
+            if self._copy:
+                self._copy.copy_files(folder, self.file.name)
             (folder / self._key).mkdir(parents=True, exist_ok=True)
             for name, data in self._new_files.items():
                 if not (folder / name).exists():
@@ -312,19 +288,14 @@ class ZarrSink(FileSink):
 
     def finish(self) -> None:
         """Add the array to consolidated metadata; TensorIOError if INPUT's store has changed."""
-        if not self._original:
-            return
-        if not self._replaces_input:
+        if self._store and not self._replaces_input:
             for key in self._groups:
-                self._consolidate(key)
-        if self._copies_input:
-            path = self._original.path
-            if read_files_state(path, path).digest != self._digest:
-                raise report_change(path)
+                self._consolidate(self._store, key)
+        if self._copy and self._copies_input:
+            self._copy.require_unchanged()
 
-    def _consolidate(self, key: str) -> None:
-        """Write a group's consolidated metadata again, where the store has them."""
-        store = cast("ZarrStore", self._store)
+    def _consolidate(self, store: ZarrStore, key: str) -> None:
+        """Write a group's consolidated metadata again, where the original store has them."""
         start = prefix_of(key)
         in_field = CONSOLIDATED[3] in store.read_json(f"{start}zarr.json")
         if not in_field and store.read_metadata_file(f"{start}{CONSOLIDATED[2]}") is None:
@@ -333,11 +304,10 @@ class ZarrSink(FileSink):
             # zarr warns that they are not in the specification of version 3.
             warnings.simplefilter("ignore")
             folder = LocalStore(self.file.temporary)
-            wait_for(
-                asynchronous.consolidate_metadata(
-                    folder, path=key or None, zarr_format=self._version
-                )
+            work = asynchronous.consolidate_metadata(
+                folder, path=key or None, zarr_format=self._version
             )
+            wait_for(work)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         folder = join(self.file.address or self.file.temporary, self._key)

@@ -97,10 +97,11 @@ class ZarrSource(Source):
 
     def _find_array(self, key: str | None, where: str) -> tuple[str, ZarrNode]:
         """The array of that path, or the only one of the store; FormatError for any other case."""
-        key = key and key.strip("/")
-        node = self.store.read_node(key) if key else None
-        if key and node and node.is_array:
-            return key, node
+        if key:
+            key = key.strip("/")
+            node = self.store.read_node(key)
+            if node and node.is_array:
+                return key, node
         # Only here are all arrays listed: a store may have very many.
         key = choose_tensor(self.store.list_arrays(), key, where, is_tensor=self._holds_numbers)
         node = self.store.read_node(key)

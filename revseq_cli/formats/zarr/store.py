@@ -28,7 +28,7 @@ Version = Literal[2, 3]
 # version.
 ARRAY_FILES: dict[int, tuple[str, ...]] = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES: dict[int, tuple[str, ...]] = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
-FILES = {name for names in (*ARRAY_FILES.values(), *GROUP_FILES.values()) for name in names}
+FILES = {".zarray", ".zgroup", ".zattrs", "zarr.json"}
 # The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field
 # of the group.
 CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
