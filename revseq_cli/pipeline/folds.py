@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ _Number = TypeVar("_Number", int, float)
 _ROUNDING_ULPS = 16  # steps that are as small as rounding
 
 
-class Tolerance(NamedTuple):
+@dataclass(frozen=True)
+class Tolerance:
     """How far a may be from b.
 
     |a - b| <= absolute + relative * |b|, as numpy.isclose has it, or at most `ulps` steps. A step
@@ -246,8 +247,14 @@ def _distance(a: Array, b: Array) -> Array:
 
 def _are_close(a: Array, b: Array, tolerance: Tolerance) -> Array:
     if a.dtype.kind in "fc":
-        absolute, relative, equal_nan, _ = tolerance
-        return np.asarray(np.isclose(_wide(a), _wide(b), relative, absolute, equal_nan))
+        are_close = np.isclose(
+            _wide(a),
+            _wide(b),
+            rtol=tolerance.relative,
+            atol=tolerance.absolute,
+            equal_nan=tolerance.equal_nan,
+        )
+        return np.asarray(are_close)
     distance = _distance(a, b)
     bound = tolerance.absolute + tolerance.relative * np.abs(_wide(b))
     # A distance of integers must not be rounded to FLOAT64, so the bound becomes an integer.
@@ -300,7 +307,8 @@ def _greatest(*numbers: _Number | None) -> _Number | None:
 # Numbers of one array
 
 
-class Statistics(NamedTuple):
+@dataclass(frozen=True)
+class Statistics:
     """The statistics of an array.
 
     `numbers` counts the elements that are no NaN, `infinite` the infinities among them, and `nans`
@@ -361,7 +369,8 @@ class Statistics(NamedTuple):
         )
 
 
-class LengthCounts(NamedTuple):
+@dataclass(frozen=True)
+class LengthCounts:
     """How many lengths there are, and the least and the greatest one.
 
     `clamped` of them are above the axis size, and `unchanged` are 0 or 1, so that they change

@@ -79,10 +79,10 @@ class Job:
         notes = list(self.notes)
         if clamped:
             total = self.given_lengths.desc.element_count
-            verb = "exceeds" if clamped == 1 else "exceed"
-            are = "is" if clamped == 1 else "are"
-            note = f"{clamped:,} of {total:,} lengths {verb} the axis size and {are} clamped"
-            note += f" to {size:,}"
+            verbs = "exceed the axis size and are clamped"
+            if clamped == 1:
+                verbs = "exceeds the axis size and is clamped"
+            note = f"{clamped:,} of {total:,} lengths {verbs} to {size:,}"
             if self.request and self.request.level is not FeatureLevel.NONE:
                 note += ", but DirectML itself does not clamp: to see what it does, type check"
             notes.append(note)
@@ -131,7 +131,7 @@ def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     # cannot be placed without it.
     must_place = any([lengths is None, request.mask, batch_axis is not None])
     if must_place and not 0 <= axis < rank:
-        raise UsageError(*describe_axis(axis, rank), where=values.name)
+        raise make_axis_error(values, axis)
     if lengths is None:
         return _make_padded_job(values, axis, batch_axis, request)
     if request.batch_axis is None and lengths.sizes == (1,):
@@ -149,12 +149,13 @@ def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     return _place_lengths(job, axis_map)
 
 
-def describe_axis(axis: int, rank: int) -> tuple[str, str]:
-    """What is wrong with an axis that is out of range, and what is expected."""
+def make_axis_error(values: Source, axis: int, hint: str = "") -> UsageError:
+    """The error for an axis that is out of range."""
+    rank = len(values.sizes)
     expected = "a tensor with dimensions"
     if rank:
         expected = f"{-rank} to {rank - 1}"
-    return f"axis {str(axis)[:40]} is out of range", expected
+    return UsageError(f"axis {str(axis)[:40]} is out of range", expected, hint, values.name)
 
 
 def _list_axes(values: Source, request: Request) -> str:

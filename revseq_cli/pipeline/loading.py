@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from revseq_cli.core.errors import RevseqError, UsageError
+from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import in_braces
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import (
@@ -18,7 +18,7 @@ from revseq_cli.operator.spec import (
 )
 from revseq_cli.pipeline.alignment import describe_count
 from revseq_cli.pipeline.inputs import open_tensors
-from revseq_cli.pipeline.jobs import Job, describe_axis, make_job
+from revseq_cli.pipeline.jobs import Job, make_axis_error, make_job
 from revseq_cli.pipeline.request import Request
 
 
@@ -66,8 +66,7 @@ def describe_misfit(job: Job, broken: Sequence[Constraint], hint: str = "") -> R
         return None
     values = job.values
     if not 0 <= job.axis < len(values.sizes):
-        problem, expected = describe_axis(job.axis, len(values.sizes))
-        return UsageError(problem, expected, hint, values.name)
+        return make_axis_error(values, job.axis, hint)
     full = lengths_sizes(values.sizes, job.axis)
     short = values.sizes[: job.axis] + values.sizes[job.axis + 1 :]
     shapes = in_braces(full)

@@ -104,12 +104,12 @@ def test_the_strategies_for_shapes(monkeypatch, shape, one, dtype, strategy):
 
 def test_counts():
     counts = folds.LengthCounts.of(3, np.array([[0, 1, 2, 3, 4, 2**64 - 1]], np.uint64))
-    assert counts == (6, 2, 2, 0, 2**64 - 1, 2, 1)
+    assert counts == folds.LengthCounts(6, 2, 2, 0, 2**64 - 1, 2, 1)
     assert counts.merge(folds.LengthCounts()) == counts
     alone = folds.LengthCounts.of(
         1, np.array([0, 1, 7], np.uint8)
     )  # a line of one element never changes
-    assert alone == (3, 1, 3, 0, 7, 1, 0)
+    assert alone == folds.LengthCounts(3, 1, 3, 0, 7, 1, 0)
 
 
 @pytest.mark.parametrize("dtype", "? i1 u1 i2 u2 i4 u4 i8 u8 f2 f4 f8 c8 c16".split())
