@@ -183,7 +183,7 @@ def _report_error(error: Exception, settings: dict[str, Any]) -> None:
 
         command = settings.get(groups.COMMAND)
         notes = settings.get(groups.NOTES, ())
-        report = objects.write_report(command, _FAILED, notes=notes, errors=[error])
+        report = objects.report_text(command, _FAILED, notes=notes, errors=[error])
         with contextlib.suppress(OSError):  # where standard output itself is the error
             click.echo(report)
 

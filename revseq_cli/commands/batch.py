@@ -292,9 +292,7 @@ def _print_json(outcome: Outcome) -> None:
     )
     errors = [outcome.error] if outcome.error else []
     status = 2 if errors else 0
-    report = objects.write_report(
-        "batch", status, notes=outcome.notes, errors=errors, record=record
-    )
+    report = objects.report_text("batch", status, notes=outcome.notes, errors=errors, record=record)
     click.echo(report)
 
 

@@ -55,7 +55,7 @@ class Console:
         """Print the report as JSON: the keys of all reports, and those of the record."""
         from revseq_cli.report import objects  # few commands print JSON
 
-        text = objects.write_report(
+        text = objects.report_text(
             self.command, status, notes=self.notes, errors=errors, record=record
         )
         click.echo(text)

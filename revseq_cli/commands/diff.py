@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.resources import Resources
     from revseq_cli.porting.diagnose import Diagnosis
     from revseq_cli.report.comparison import Comparison
-    from revseq_cli.report.sequences import WrongSequence
+    from revseq_cli.report.sequences import ShownSequence
 
 _OF_A = ("dtype", "input_format", "sizes")  # settings that say how A is read
 _OF_TOLERANCE = ("atol", "rtol", "ulp", "equal_nan")
@@ -244,7 +244,7 @@ def _make_result(inputs: _Inputs, opened: _OpenComparison | None, most: int) -> 
         result,
         wrong_sequences=opened.diagnosis.wrong_sequences,
         mistakes=opened.diagnosis.mistakes,
-        sequences=_read_wrong_sequences(opened, most),
+        shown_sequences=_read_shown_sequences(opened, most),
     )
 
 
@@ -366,7 +366,7 @@ def _make_request(of_job: Sequence[str], settings: dict[str, Any], resources: Re
     return options.make_request(resources, input=of_job[0], lengths=lengths, **settings)
 
 
-def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequence, ...]:
+def _read_shown_sequences(opened: _OpenComparison, most: int) -> tuple[ShownSequence, ...]:
     """The first wrong sequences of the output of a job; none if nothing differs."""
     from revseq_cli.report import sequences
     from revseq_cli.report.subject import Subject
@@ -385,7 +385,7 @@ def _read_wrong_sequences(opened: _OpenComparison, most: int) -> tuple[WrongSequ
         mask=opened.read_mask,
         differences=opened.differences,
     )
-    return tuple(sequences.read_wrong_sequences(subject, most))
+    return tuple(sequences.read_shown_sequences(subject, most))
 
 
 def _draw_picture(opened: _OpenComparison) -> str:

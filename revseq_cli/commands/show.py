@@ -142,13 +142,13 @@ def _list_names(parts: Sequence[_Part]) -> Iterator[str]:
 
 def _describe_part(part: _Part, console: Console) -> str:
     from revseq_cli.formats.listings import Contents
-    from revseq_cli.report import contents, terminal
+    from revseq_cli.report import file_text, terminal
 
     width = terminal.width_of(sys.stdout)
     if isinstance(part.content, Contents):
-        return contents.file_text(part.content, width)
+        return file_text.contents_text(part.content, width)
     [record] = part.tensors
-    return contents.tensor_text(
+    return file_text.stored_text(
         part.content,
         record.attribute_values or {},
         record.statistics,

@@ -37,7 +37,7 @@ class _Columns:
         return _ROOM - self.bar_start
 
 
-def draw(subject: Subject) -> svg.Drawing:
+def draw_bars(subject: Subject) -> svg.Drawing:
     """The bars below the heads of the columns, and a legend below them."""
     columns = _lay_out(subject)
     elements = _draw_heads(subject, columns)
@@ -62,7 +62,7 @@ def draw(subject: Subject) -> svg.Drawing:
     return svg.Drawing(elements, _ROOM, y)
 
 
-def describe(subject: Subject) -> list[str]:
+def describe_bars(subject: Subject) -> list[str]:
     """What the bars show, in words."""
     lines = [_describe_row(subject, row) for row in subject.rows]
     left_out = subject.words_for_left_out()

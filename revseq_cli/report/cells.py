@@ -6,6 +6,7 @@ columns at differences and at ends of sequences are drawn, and a mark shows wher
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,8 +22,12 @@ _MOST_CHARACTERS = 8  # of an element; longer numbers are rounded
 _DIGITS = 4  # of a rounded number
 _CHARACTER = 8.5  # pixels, with room for wide fonts
 _TILE = 30  # pixels: the height of a cell, and its least width
+_PADDING = 12  # pixels in a cell next to its text
 _TEXT = 20  # pixels from the top of a cell to the baseline of its text
 _HEAD = -10  # pixels from the top of the first row to the baseline of the heads of columns
+_AXIS = -26  # to that of the name of the axis
+_AFTER_LABEL = 8  # pixels between the label of a row and what follows
+_AFTER_LENGTH = 14
 _BRACKET = 8  # pixels between two rows, for the bracket above what is reversed
 _GAP = 2  # pixels between two columns
 _CUT = 18  # pixels of the mark for columns that are left out
@@ -31,6 +36,7 @@ _BELOW = 24  # pixels below a table
 _HEADING = 50  # pixels above the first row: the name of the tensor, and the axis
 _NARROWEST = 120  # pixels of a table: the name of a tensor
 _LEGEND_LINE = 22  # pixels from one line of the legend to the next
+_SAMPLE = 32  # pixels of a sample in the legend
 _ROOM = svg.WIDEST - 2 * svg.MARGIN
 
 
@@ -59,7 +65,7 @@ class _Layout:
         return _row_y(len(self.subject.rows)) + _HEADING
 
 
-def draw(subject: Subject) -> svg.Drawing:
+def draw_cells(subject: Subject) -> svg.Drawing:
     """A table for each tensor, side by side if there is room, and a legend below them."""
     texts = [_read_texts(subject, source) for _, source in subject.tensors]
     layout = _lay_out(subject, texts)
@@ -74,30 +80,23 @@ def draw(subject: Subject) -> svg.Drawing:
         elements = [svg.group(table, 0, i * step) for i, table in enumerate(tables)]
         width = layout.width
         y = len(tables) * step
-    for sentence, sample in _legend(layout, texts):
-        x = 32 if sample else 0
-        for i, line in enumerate(svg.wrap(sentence)):
-            parts = [svg.text(line, x, 14, "words quiet")]
-            if i == 0:
-                parts = [*sample, *parts]
-            elements.append(svg.group(parts, 0, y))
-            width = max(width, x + len(line) * svg.WORD)
-            y += _LEGEND_LINE
-    return svg.Drawing(elements, width, y)
+    legend = _draw_legend(layout, texts, y)
+    elements += legend.elements
+    return svg.Drawing(elements, max(width, legend.width), y + legend.height)
 
 
-def describe(subject: Subject) -> list[str]:
+def describe_cells(subject: Subject) -> list[str]:
     """The tensors in the notation of the pages, for those who cannot see the cells."""
-    parts = [_describe_tensor(name, source) for name, source in subject.tensors]
+    parts = [_notate(name, source) for name, source in subject.tensors]
     if subject.lengths is not None:
-        lengths = _describe_tensor("SequenceTensor", subject.lengths)
+        lengths = _notate("SequenceTensor", subject.lengths)
         parts.insert(1, [*lengths, f"Axis: {subject.axis}", ""])
-    return [line for part in parts for line in part]
+    return list(itertools.chain(*parts))
 
 
-def _describe_tensor(name: str, source: Source) -> list[str]:
-    ends = preview.choose_ends(source.sizes, preview.MOST_ELEMENTS)
-    return [f"{name}: {source.desc}", *preview.write_rows(source, ends).split("\n"), ""]
+def _notate(name: str, source: Source) -> list[str]:
+    part = preview.choose_part(source.sizes, preview.MOST_ELEMENTS)
+    return [f"{name}: {source.desc}", *preview.part_text(source, part).split("\n"), ""]
 
 
 def _read_texts(subject: Subject, source: Source) -> list[list[str]]:
@@ -108,21 +107,23 @@ def _read_texts(subject: Subject, source: Source) -> list[list[str]]:
 
 def _lay_out(subject: Subject, texts: list[list[list[str]]]) -> _Layout:
     """Choose the columns that fit, and find where they are."""
-    words = [_round(word) for rows in texts for row in rows for word in row]
-    column_width = max(_TILE, max(map(len, words), default=1) * _CHARACTER + 12)
+    words = map(_round, itertools.chain(*itertools.chain(*texts)))
+    column_width = max(_TILE, max(map(len, words), default=1) * _CHARACTER + _PADDING)
     label_width = max((len(subject.label(row)) for row in subject.rows), default=0) * svg.SMALL
-    left = label_width + 8 if label_width else 0.0
+    left = label_width + _AFTER_LABEL if label_width else 0.0
     if subject.lengths is not None:
         lengths = ["length", *(_length_text(subject, row) for row in subject.rows)]
-        left += max(map(len, lengths)) * _CHARACTER + 14
+        left += max(map(len, lengths)) * _CHARACTER + _AFTER_LENGTH
     columns = _choose_columns(subject, int((_ROOM - left) // (column_width + _GAP)))
-    xs = []
+    xs: list[float] = []
     x = 0.0
-    for i, column in enumerate(columns):
-        if i and column != columns[i - 1] + 1:
+    before = -1
+    for column in columns:
+        if xs and column != before + 1:
             x += _CUT
         xs.append(x)
         x += column_width + _GAP
+        before = column
     return _Layout(subject, columns, xs, column_width, label_width, left)
 
 
@@ -132,12 +133,17 @@ def _choose_columns(subject: Subject, most: int) -> list[int]:
     size = subject.sequence_size if rows else 0
     if size <= most:
         return list(range(size))
+    runs = [run for row in rows for run in row.wrong]
+    by_importance = [start for start, _ in runs]
+    for start, stop in runs:
+        by_importance += range(start, stop)
+    by_importance += [0, size - 1]
+    for row in rows:
+        if row.length:
+            length = min(row.length, size)
+            by_importance += [length - 1, min(length, size - 1)]
+    by_importance += range(size)
     most = max(1, most - 1)  # a cut takes room, too
-    starts = [start for row in rows for start, _ in row.wrong]
-    wrong = [column for row in rows for run in row.wrong for column in range(*run)]
-    lengths = [min(row.length, size) for row in rows if row.length]
-    around_ends = [column for length in lengths for column in (length - 1, min(length, size - 1))]
-    by_importance = [*starts, *wrong, 0, size - 1, *around_ends, *range(size)]
     return sorted(list(dict.fromkeys(by_importance))[:most])
 
 
@@ -158,10 +164,10 @@ def _draw_table(layout: _Layout, number: int, texts: list[list[str]]) -> list[st
         for i, row in enumerate(subject.rows):
             elements += _draw_length(layout, row, _row_y(i))
     if source.sizes:
-        elements.append(svg.text(f"axis {subject.axis} \u2192", 0, -26, "small length"))
+        elements.append(svg.text(f"axis {subject.axis} \u2192", 0, _AXIS, "small length"))
     return [
         svg.text(name, 0, 14, "name"),
-        svg.group(elements, layout.left, _HEADING + 8),
+        svg.group(elements, layout.left, _HEADING + _BRACKET),
     ]
 
 
@@ -253,7 +259,22 @@ def _draw_length(layout: _Layout, row: Row, y: float) -> list[str]:
     return [*elements, svg.tag("path", d=path, class_="bracket")]
 
 
-def _legend(layout: _Layout, texts: list[list[list[str]]]) -> Iterator[tuple[str, list[str]]]:
+def _draw_legend(layout: _Layout, texts: list[list[list[str]]], top: float) -> svg.Drawing:
+    """The sentences of the legend, of which long ones take several lines."""
+    elements = []
+    width = 0.0
+    y = top
+    for sentence, sample in _explain(layout, texts):
+        x = _SAMPLE if sample else 0
+        for line in svg.wrap(sentence):
+            elements.append(svg.group([*sample, svg.text(line, x, 14, "words quiet")], 0, y))
+            sample = []  # it is next to the first line
+            width = max(width, x + len(line) * svg.WORD)
+            y += _LEGEND_LINE
+    return svg.Drawing(elements, width, y - top)
+
+
+def _explain(layout: _Layout, texts: list[list[list[str]]]) -> Iterator[tuple[str, list[str]]]:
     """What marks and brackets mean, and what is left out: sentences, each with a sample."""
     subject = layout.subject
     yield from _explain_marks(layout)
@@ -261,22 +282,24 @@ def _legend(layout: _Layout, texts: list[list[list[str]]]) -> Iterator[tuple[str
         about = shorten(f"{LENGTHS} {subject.lengths.desc}", 60)
         sample = svg.tag("path", d="M1 12 v-5 h22 v5")
         yield f"length of the sequence, from {about}", [sample]
-    shown = [row[column] for rows in texts for row in rows for column in layout.columns]
-    if any(_round(word) != word for word in shown):
+    words = [row[column] for row in itertools.chain(*texts) for column in layout.columns]
+    if any(_round(word) != word for word in words):
         yield "rounded: pointing at a number shows all of its digits", []
     if len(layout.columns) < subject.sequence_size and subject.rows:
         yield f"{len(layout.columns)} of {subject.sequence_size} columns are shown", []
     left_out = subject.words_for_left_out()
     if left_out:
         yield left_out, []
-    if not shown:
+    if not words:
         yield "there are no elements", []
 
 
 def _explain_marks(layout: _Layout) -> Iterator[tuple[str, list[str]]]:
     """What the colours mean that are in the picture, each with a cell of that colour."""
     subject = layout.subject
-    marks = {_choose_mark(subject, row, i) for row in subject.rows for i in layout.columns}
+    marks = set()
+    for row in subject.rows:
+        marks |= {_choose_mark(subject, row, column) for column in layout.columns}
     if any(_is_clamped(subject, row) for row in subject.rows):
         marks.add(CLAMPED)
     meanings = {

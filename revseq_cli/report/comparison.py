@@ -10,7 +10,7 @@ from revseq_cli.core.errors import printable
 from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.folds import Differences
 from revseq_cli.report import objects, terminal
-from revseq_cli.report.sequences import WrongSequence, write_sequences
+from revseq_cli.report.sequences import ShownSequence, write_sequences
 from revseq_cli.text.numbers import render_numbers
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ class Comparison:
     """The result of `diff`: `differences` is None for tensors of other data types or sizes.
 
     `b` is what `a` is compared with: a tensor, or the expected output of a job, whose `axis` is
-    reversed. `wrong_sequences` says which are wrong, and `mistakes` what explains that. `sequences`
-    are those of the wrong ones that are shown.
+    reversed. `wrong_sequences` says which are wrong, and `mistakes` what explains that.
     """
 
     a: Source
@@ -34,7 +33,7 @@ class Comparison:
     axis: int | None = None
     wrong_sequences: WrongSequences | None = None
     mistakes: tuple[Mistake, ...] = ()
-    sequences: tuple[WrongSequence, ...] = ()
+    shown_sequences: tuple[ShownSequence, ...] = ()
 
     @property
     def hint(self) -> str:
@@ -126,8 +125,8 @@ def comparison_text(
     differences = comparison.differences
     if differences is not None:
         lines += fit(_list_causes(comparison))
-        if comparison.axis is not None and comparison.sequences:
-            lines += write_sequences(comparison.sequences, width or _WIDTH, in_color=in_color)
+        if comparison.axis is not None and comparison.shown_sequences:
+            lines += write_sequences(comparison.shown_sequences, width or _WIDTH, in_color=in_color)
             lines += fit(_count_more_sequences(comparison, differences))
         else:
             lines += _element_rows(comparison, differences)
@@ -189,8 +188,9 @@ def _say_parts(differences: Differences) -> str:
 def _list_causes(comparison: Comparison) -> Iterator[str]:
     """Which sequences are wrong, if not all are, and the mistakes that explain it."""
     wrong = comparison.wrong_sequences
-    if wrong and wrong.rule and wrong.count < wrong.of:
-        yield f"only {wrong.rule} are wrong"
+    if wrong and wrong.count < wrong.of:
+        if wrong.rule:
+            yield f"only {wrong.rule} are wrong"
     label = "explained by"
     for mistake in comparison.mistakes:
         yield f"{label}: {mistake.text}"
@@ -199,7 +199,7 @@ def _list_causes(comparison: Comparison) -> Iterator[str]:
 
 def _count_more_sequences(comparison: Comparison, differences: Differences) -> Iterator[str]:
     """How many wrong sequences are not shown, and what to type for them."""
-    more = differences.sequence_count - len(comparison.sequences)
+    more = differences.sequence_count - len(comparison.shown_sequences)
     if more > 0:
         words = terminal.say_count(more, "more sequence")
         yield f"{words}: to see them, add --first {differences.sequence_count}"

@@ -6,6 +6,7 @@ and `errors`. The others are the fields of one of the records below.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -141,7 +142,7 @@ class DifferenceRecord:
 
 @dataclass(frozen=True)
 class WrongSequencesRecord:
-    """How many sequences are wrong `of` how many, and which."""
+    """How many sequences are wrong, `of` how many in all, and by which rule they are chosen."""
 
     count: int
     of: int
@@ -311,7 +312,7 @@ class ExportRecord(JobRecord):
     directml: Sequence[Departure]
 
 
-def write_report(
+def report_text(
     command: str | None,
     status: int,
     *,
@@ -321,10 +322,10 @@ def write_report(
 ) -> str:
     """The report of a command; `record` has its own keys, and an error that ends it has none."""
     report: dict[str, object] = {"command": command, "exit_status": status, "notes": notes}
-    report["errors"] = [part for error in errors for part in _describe_error(error)]
+    report["errors"] = list(itertools.chain.from_iterable(map(_describe_error, errors)))
     if is_dataclass(record):
         report |= _fields_of(record)
-    return text_of(report)
+    return as_json(report)
 
 
 def describe_tensor(name: str, desc: TensorDesc) -> TensorRecord:
@@ -344,11 +345,13 @@ def describe_job(job: Job) -> dict[str, Any]:
 
 
 def _describe_error(error: RevseqError) -> list[ErrorRecord]:
-    names = [field.name for field in fields(ErrorRecord)]
-    return [ErrorRecord(*(getattr(part, name) for name in names)) for part in error.parts()]
+    return [
+        ErrorRecord(part.where, part.found, part.expected, part.hint, part.context)
+        for part in error.parts()
+    ]
 
 
-def text_of(value: object) -> str:
+def as_json(value: object) -> str:
     """Any value as JSON; NaN, infinities, complex numbers and any other thing are strings."""
     return json.dumps(_plain(value), allow_nan=False)
 

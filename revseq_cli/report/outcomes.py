@@ -34,20 +34,14 @@ def summarize(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> 
     """
     failed = sum(outcome.error is not None for outcome in outcomes)
     skipped = sum(outcome.skipped for outcome in outcomes)
-    done = "done"
-    wrong = "failed"
-    time = ""
+    done = len(outcomes) - failed - skipped
+    not_begun = jobs - len(outcomes)
     if seconds is None:
-        done = "to do"
-        wrong = "wrong"
+        time = ""
+        counts = {"to do": done, "skipped": skipped, "wrong": failed, "not begun": not_begun}
     else:
         time = f" in {seconds:.2f} s"
-    counts = {
-        done: len(outcomes) - failed - skipped,
-        "skipped": skipped,
-        wrong: failed,
-        "not begun": jobs - len(outcomes),
-    }
+        counts = {"done": done, "skipped": skipped, "failed": failed, "not begun": not_begun}
     words = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     size = sum(outcome.bytes for outcome in outcomes)
     return f"{terminal.say_count(jobs, 'job')}: {words or 'nothing'}; {size:,} bytes{time}"

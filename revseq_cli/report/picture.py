@@ -65,12 +65,15 @@ def of_difference(
 def draw_subject(subject: Subject) -> str:
     """The picture of a subject, as SVG."""
     headlines = svg.draw_headlines(subject.title, subject.sentences)
-    kind = cells if subject.has_cells else bars
-    tensors = kind.draw(subject)
+    if subject.has_cells:
+        tensors = cells.draw_cells(subject)
+        description = cells.describe_cells(subject)
+    else:
+        tensors = bars.draw_bars(subject)
+        description = bars.describe_bars(subject)
     picture = svg.Drawing(
         [*headlines.elements, svg.group(tensors.elements, 0, headlines.height)],
         max(headlines.width, tensors.width),
         headlines.height + tensors.height,
     )
-    description = [*subject.sentences, *kind.describe(subject)]
-    return svg.document(subject.title, description, picture)
+    return svg.document(subject.title, [*subject.sentences, *description], picture)

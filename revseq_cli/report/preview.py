@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import thresholds
+from revseq_cli.core.tensors import Region
 from revseq_cli.formats.contract import Source
 from revseq_cli.report import terminal
 from revseq_cli.text.numbers import render_numbers
@@ -25,18 +26,18 @@ MOST_ELEMENTS = 200  # of a preview
 _NEAR_CHUNKS = 2  # that a preview of a tensor at an address reads
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 
-Indices = Sequence[int]  # those that are shown of a dimension; they have one gap at most
-Ends = list[Indices]  # those of each dimension
+Indices = Sequence[int]  # those that are shown of a dimension, with one gap at most
+Part = list[Indices]  # those of each dimension
 
 
-def choose_ends(sizes: tuple[int, ...], most: float) -> Ends:
-    """The indices to show along each dimension, so that at most `most` elements are shown."""
+def choose_part(sizes: tuple[int, ...], most: float) -> Part:
+    """The indices along each dimension, so that at most `most` elements are shown."""
     if prod(sizes) <= most:
         return [range(size) for size in sizes]
-    ends: Ends = []
+    part: Part = []
     for size in reversed(sizes):  # the innermost are whole if there is room
-        ends.append(_choose_indices(size, most / prod(map(len, ends))))
-    return ends[::-1]
+        part.append(_choose_indices(size, most / prod(map(len, part))))
+    return part[::-1]
 
 
 def _choose_indices(size: int, most: float) -> Indices:
@@ -49,18 +50,18 @@ def _choose_indices(size: int, most: float) -> Indices:
     return range(1)
 
 
-def choose_near_ends(source: Source, ends: Ends) -> Ends:
-    """The indices in `ends` that lie in few chunks, for a tensor at an address.
+def choose_near_part(source: Source, part: Part) -> Part:
+    """The indices of a part that lie in few chunks, for a tensor at an address.
 
     HDF5 asks for one chunk after another. The outermost dimensions lose their last indices first.
     """
     chunks = source.chunks or _find_blocks(source)
     chunk = prod(chunks) * source.dtype.itemsize
     most = max(1, min(_NEAR_CHUNKS, thresholds.REMOTE_PREVIEW // chunk))
-    near = list(ends)
+    near = list(part)
     for d, size in enumerate(chunks):
         if _count_chunks(near, chunks) > most:
-            near[d] = [index for index in ends[d] if index < size]
+            near[d] = [index for index in part[d] if index < size]
     return near
 
 
@@ -74,27 +75,31 @@ def _find_blocks(source: Source) -> list[int]:
     return sizes[::-1]
 
 
-def _count_chunks(ends: Ends, chunks: Sequence[int]) -> int:
-    """How many chunks have elements at these indices."""
-    pairs = zip(ends, chunks, strict=True)
-    return prod(len({index // size for index in indices}) for indices, size in pairs)
+def _count_chunks(part: Part, chunks: Sequence[int]) -> int:
+    """How many chunks have elements of a part."""
+    count = 1
+    for indices, size in zip(part, chunks, strict=True):
+        count *= len({index // size for index in indices})
+    return count
 
 
-def read_ends(source: Source, ends: Ends) -> NDArray[Any]:
-    """The elements of a tensor at the indices in `ends`, as one array."""
+def read_part(source: Source, part: Part) -> NDArray[Any]:
+    """The elements of a part, as one array.
+
+    Where a dimension has a gap, its two ends are read one after the other: of a matrix with two
+    gaps, these are the four corners, which NumPy joins as [[corner, corner], [corner, corner]].
+    """
     if not prod(source.sizes) or not source.sizes:
         return source.read()
-    chunks = source.chunks or (1,) * len(ends)
-    parts = [_split_at_gap(*pair) for pair in zip(ends, chunks, strict=True)]
-    # A corner of the tensor has one part of each dimension.
-    corners = list(itertools.product(*parts))
-    regions = [tuple(slice(part[0], part[-1] + 1) for part in corner) for corner in corners]
-    pieces = np.empty([len(parts_of_one) for parts_of_one in parts], dtype=object)
-    positions = np.ndindex(pieces.shape)
-    values = source.read_each(regions)
-    for position, corner, piece in zip(positions, corners, values, strict=True):
-        pieces[position] = _take_indices(piece, corner)
-    return np.block(pieces.tolist())
+    chunks = source.chunks or (1,) * len(part)
+    ends = list(map(_split_at_gap, part, chunks))
+    corners = list(itertools.product(*ends))
+    regions = list(map(_region_around, corners))
+    arrays = np.empty([len(ends_of_one) for ends_of_one in ends], dtype=object)
+    flat = arrays.reshape(-1)  # a view
+    for i, values in enumerate(source.read_each(regions)):
+        flat[i] = _take_indices(values, corners[i])
+    return np.block(arrays.tolist())
 
 
 def _split_at_gap(indices: Indices, chunk: int) -> list[Indices]:
@@ -115,32 +120,36 @@ def _count_before_gap(indices: Indices) -> int:
     return 0
 
 
-def _take_indices(piece: NDArray[Any], corner: Sequence[Indices]) -> NDArray[Any]:
-    """The elements of a corner from a piece of the tensor that begins at its first indices."""
+def _region_around(corner: Sequence[Indices]) -> Region:
+    """The smallest region with these indices, which may have a gap in a chunk."""
+    return tuple(slice(indices[0], indices[-1] + 1) for indices in corner)
+
+
+def _take_indices(values: NDArray[Any], corner: Sequence[Indices]) -> NDArray[Any]:
+    """The elements at these indices, from the values of the region around them."""
     # One dimension after another: NumPy takes no 64 arrays of indices at once.
     for d, indices in enumerate(corner):
-        if len(indices) < piece.shape[d]:
-            piece = piece.take(np.array(indices) - indices[0], axis=d)
-    return piece
+        if len(indices) < values.shape[d]:
+            values = values.take(np.array(indices) - indices[0], axis=d)
+    return values
 
 
-def write_rows(
-    source: Source, ends: Ends, more: str = "", is_bold: NDArray[np.bool_] | None = None
+def part_text(
+    source: Source, part: Part, more: str = "", is_bold: NDArray[np.bool_] | None = None
 ) -> str:
-    """The rows of the indices in `ends`: only these are read.
+    """The rows of a part of a tensor: only these are read.
 
     If elements are left out, a last line says how many are shown, and then `more`. With `is_bold`,
     these elements are bold for a terminal, and the others dim.
     """
     sizes = source.sizes
-    values = read_ends(source, ends)
+    values = read_part(source, part)
     if not prod(sizes) or not sizes:
         return put_brackets(make_rows(values), sizes)
-    gaps = [_count_before_gap(indices) for indices in ends]
+    gaps = list(map(_count_before_gap, part))
     rows = align_cells(render_numbers(values), values.shape[-1], gaps[-1])
     if is_bold is not None:
-        of_rows = is_bold.reshape(len(rows), -1)
-        rows = [_paint_row(*pair) for pair in zip(rows, of_rows.tolist(), strict=True)]
+        rows = list(map(_paint_row, rows, is_bold.reshape(len(rows), -1).tolist()))
     text = put_brackets(rows, values.shape, gaps)
     if values.size < prod(sizes):
         text += f"\n// {values.size:,} of {prod(sizes):,} elements{more}"

@@ -18,8 +18,8 @@ _MOST_ELEMENTS = 12  # of a sequence that are shown, from the first wrong one on
 
 
 @dataclass(frozen=True)
-class WrongSequence:
-    """A wrong sequence of a job's output: its index, its length, and some of its elements.
+class ShownSequence:
+    """A wrong sequence that is shown: its index, its length, and some of its elements.
 
     `start` is the index along the axis of the first element that is shown, and `size` how many the
     sequence has. `wrong` says which of the shown elements differ.
@@ -34,20 +34,20 @@ class WrongSequence:
     wrong: list[bool]
 
 
-def read_wrong_sequences(subject: Subject, most: int) -> list[WrongSequence]:
+def read_shown_sequences(subject: Subject, most: int) -> list[ShownSequence]:
     """The first wrong sequences of a job's output, read from both tensors."""
     (_, a), (_, expected) = subject.tensors
     return [_read_sequence(subject, row, a, expected) for row in subject.read_wrong_rows(most)]
 
 
-def _read_sequence(subject: Subject, row: Row, a: Source, expected: Source) -> WrongSequence:
+def _read_sequence(subject: Subject, row: Row, a: Source, expected: Source) -> ShownSequence:
     size = subject.sequence_size
     first_wrong, _ = row.wrong[0]
     start = max(0, min(first_wrong, size - _MOST_ELEMENTS))
     stop = min(start + _MOST_ELEMENTS, size)
     index = [str(i) for i in row.index]
     index[subject.axis] = ":"
-    return WrongSequence(
+    return ShownSequence(
         label=f"[{', '.join(index)}]",
         length=row.length or 0,
         start=start,
@@ -58,7 +58,7 @@ def _read_sequence(subject: Subject, row: Row, a: Source, expected: Source) -> W
     )
 
 
-def write_sequences(sequences: Sequence[WrongSequence], width: int, *, in_color: bool) -> list[str]:
+def write_sequences(sequences: Sequence[ShownSequence], width: int, *, in_color: bool) -> list[str]:
     """A line for each sequence, with as many elements as the width has room for.
 
     If it has room for none, a sequence takes three lines.
@@ -72,7 +72,7 @@ def write_sequences(sequences: Sequence[WrongSequence], width: int, *, in_color:
     return [line for sequence in sequences for line in _write_three_lines(sequence)]
 
 
-def _paint_wrong(sequence: WrongSequence) -> WrongSequence:
+def _paint_wrong(sequence: ShownSequence) -> ShownSequence:
     """The sequence with its wrong elements in the style of wrong ones."""
     painted = list(sequence.a)
     for i, is_wrong in enumerate(sequence.wrong):
@@ -81,7 +81,7 @@ def _paint_wrong(sequence: WrongSequence) -> WrongSequence:
     return replace(sequence, a=painted)
 
 
-def _write_lines(sequences: Sequence[WrongSequence], most: int) -> list[str]:
+def _write_lines(sequences: Sequence[ShownSequence], most: int) -> list[str]:
     """A line for each sequence, with at most `most` of its elements; columns are aligned."""
     label_width = max(len(sequence.label) for sequence in sequences)
     length_width = max(len(str(sequence.length)) for sequence in sequences)
@@ -99,7 +99,7 @@ def _write_lines(sequences: Sequence[WrongSequence], most: int) -> list[str]:
     return lines
 
 
-def _write_three_lines(sequence: WrongSequence) -> list[str]:
+def _write_three_lines(sequence: ShownSequence) -> list[str]:
     return [
         f"  sequence {sequence.label}  length {sequence.length}",
         f"    A         {_write_elements(sequence, sequence.a, 1)}",
@@ -107,7 +107,7 @@ def _write_three_lines(sequence: WrongSequence) -> list[str]:
     ]
 
 
-def _write_elements(sequence: WrongSequence, elements: Sequence[str], most: int) -> str:
+def _write_elements(sequence: ShownSequence, elements: Sequence[str], most: int) -> str:
     """Elements with a bar after the reversed part, and dots where others are left out."""
     words = list(elements[:most])
     stop = sequence.start + len(words)

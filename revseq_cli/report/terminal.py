@@ -65,25 +65,35 @@ def fit(text: str, width: int | None, indent: str = "  ") -> str:
     """
     if width is None:
         return text
-    import textwrap  # small jobs print nothing
-
     lines = []
     for line in text.split("\n"):
-        is_prose = not line.startswith((" ", "revseq ")) or line.startswith(_EXPECTED)
-        if len(line) <= width or not is_prose:
+        if len(line) <= width:
             lines.append(line)
-            continue
-        prose, colon, command = line.partition(": revseq ")
-        lines += textwrap.wrap(
-            prose + colon[:1],
-            width,
-            subsequent_indent="    " if line.startswith(_EXPECTED) else indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        if command:
-            lines.append(f"revseq {command}")
+        elif line.startswith(_EXPECTED):
+            lines += _wrap_line(line, width, "    ")
+        elif line.startswith((" ", "revseq ")):
+            lines.append(line)
+        else:
+            lines += _wrap_line(line, width, indent)
     return "\n".join(lines)
+
+
+def _wrap_line(line: str, width: int, indent: str) -> list[str]:
+    import textwrap  # small jobs print nothing
+
+    prose, colon, command = line.partition(": revseq ")
+    if colon:
+        prose += ":"
+    lines = textwrap.wrap(
+        prose,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    if command:
+        lines.append(f"revseq {command}")
+    return lines
 
 
 def fit_rows(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
@@ -132,7 +142,8 @@ def reason(error: RevseqError) -> Hashable:
 def combine(errors: Sequence[RevseqError]) -> list[RevseqError]:
     """The parts of errors with one reason, each part once, with the files of all."""
     combined = []
-    for alike in zip(*(error.parts() for error in errors), strict=True):
+    parts_of_errors = [error.parts() for error in errors]
+    for alike in zip(*parts_of_errors, strict=True):  # the same part of each error
         first = alike[0]
         files = list(dict.fromkeys(part.where for part in alike))
         where = first.where

@@ -33,24 +33,24 @@ def example_text(
 
 def tensor_text(name: str, source: Source, most: float) -> str:
     """A tensor with its header, and at most `most` of its elements."""
-    ends = preview.choose_ends(source.sizes, most)
-    return f"{name}: {source.desc}\n{preview.write_rows(source, ends, _MORE)}"
+    part = preview.choose_part(source.sizes, most)
+    return f"{name}: {source.desc}\n{preview.part_text(source, part, _MORE)}"
 
 
 def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str:
     """The OutputTensor of a job; in colour, what was reversed is bold, and the rest dim."""
     if not in_color or not prod(result.sizes):
         return tensor_text("OutputTensor", result, most)
-    ends = preview.choose_ends(result.sizes, most)
-    ends_of_lengths = list(ends)
-    ends_of_lengths[job.axis] = range(1)
-    lengths = preview.read_ends(job.lengths, ends_of_lengths)
+    part = preview.choose_part(result.sizes, most)
+    part_of_lengths = list(part)
+    part_of_lengths[job.axis] = range(1)
+    lengths = preview.read_part(job.lengths, part_of_lengths)
     lengths = kernel.clamp(lengths, result.sizes[job.axis])
-    shape = [1] * len(ends)
+    shape = [1] * len(part)
     shape[job.axis] = -1
-    index_along_axis = np.array(ends[job.axis]).reshape(shape)
+    index_along_axis = np.array(part[job.axis]).reshape(shape)
     is_reversed = (index_along_axis < lengths) & (lengths > 1)
-    return f"OutputTensor: {result.desc}\n{preview.write_rows(result, ends, _MORE, is_reversed)}"
+    return f"OutputTensor: {result.desc}\n{preview.part_text(result, part, _MORE, is_reversed)}"
 
 
 def plan_text(job: Job, plan: Plan) -> str:

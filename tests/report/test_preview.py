@@ -35,7 +35,7 @@ _SIZES = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 40)), min_size=1,
 
 
 def shown(source, elements):
-    return preview.write_rows(source, preview.choose_ends(source.sizes, elements))
+    return preview.part_text(source, preview.choose_part(source.sizes, elements))
 
 
 @given(_SIZES, st.sampled_from([1, 10, 200]))

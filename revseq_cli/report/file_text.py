@@ -16,7 +16,7 @@ from revseq_cli.core.tensors import in_braces
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.listings import Contents, Item
 from revseq_cli.report import terminal
-from revseq_cli.report.preview import MOST_ELEMENTS, choose_ends, choose_near_ends, write_rows
+from revseq_cli.report.preview import MOST_ELEMENTS, choose_near_part, choose_part, part_text
 from revseq_cli.text.numbers import render_numbers
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ _MOST_ROWS = 60  # of a file on a terminal; of a larger one, groups are shown wi
 _PREVIEW_CHUNK = 1 << 28  # bytes; larger chunks are decoded whole, which takes too long
 _LABEL_WIDTH = 14  # columns
 
-Row = dict[str, str]  # the cells of a row by the heads of their columns
+Cells = dict[str, str]  # the cells of a row by the heads of their columns
 
 
-def tensor_text(
+def stored_text(
     source: Source,
     attributes: Mapping[str, Any],
     statistics: StatisticsRecord | None,
@@ -64,7 +64,7 @@ def tensor_text(
     return "\n".join(lines)
 
 
-def file_text(contents: Contents, width: int | None = None) -> str:
+def contents_text(contents: Contents, width: int | None = None) -> str:
     """What a file or a group holds, in a table; on a terminal, not more than one can read."""
     items = contents.items
     rest = ""
@@ -157,13 +157,13 @@ def _preview(source: Source) -> str:
     chunk = prod(source.chunks or ()) * source.dtype.itemsize
     if chunk > most:
         return f"// no preview: a chunk has {chunk:,} bytes"
-    ends = choose_ends(source.sizes, MOST_ELEMENTS)
+    part = choose_part(source.sizes, MOST_ELEMENTS)
     if is_remote:
-        ends = choose_near_ends(source, ends)
-    return write_rows(source, ends)
+        part = choose_near_part(source, part)
+    return part_text(source, part)
 
 
-def _describe_item(contents: Contents, item: Item) -> Row:
+def _describe_item(contents: Contents, item: Item) -> Cells:
     """The cells of an item; one without a shape has only what it is."""
     name = _write_name(contents, item)
     attributes = "" if item.attributes is None else f"{item.attributes:,}"
@@ -195,7 +195,7 @@ def _write_name(contents: Contents, item: Item) -> str:
     return indent + printable(name)
 
 
-def _write_table(rows: list[Row], width: int | None) -> list[str]:
+def _write_table(rows: list[Cells], width: int | None) -> list[str]:
     """The rows under the heads of their columns, without columns that are empty or have no room."""
     heads = [head for head in _HEADS if any(row.get(head) for row in rows)]
     if "shape" in heads:
@@ -207,7 +207,7 @@ def _write_table(rows: list[Row], width: int | None) -> list[str]:
     return [line for row in rows for line in _write_row(row, widths, width)]
 
 
-def _write_row(row: Row, widths: dict[str, int], width: int | None) -> list[str]:
+def _write_row(row: Cells, widths: dict[str, int], width: int | None) -> list[str]:
     """The lines of a row; the last column wraps under itself where the terminal ends."""
     from rich.cells import set_cell_size  # some characters take two columns
 
