@@ -1,19 +1,19 @@
-"""DirectML's data types as NumPy dtypes, and back.
+"""DirectML's data types as NumPy dtypes, and elements as words.
 
-The bits of elements; and the floats that NumPy lacks.
+A word is an unsigned integer of an element's size, with the element's bits. Elements are compared
+and moved as words, so that every bit is kept: with floats, NumPy may change a signaling NaN to a
+quiet one.
 
-An array of such a data type has a structured dtype with one field. The field has the data type's
-name, and its value is the word: the element's bits as an unsigned integer. So the dtype names the
-data type, elements are copied like any others, and NumPy refuses to compute with them. The package
-ml_dtypes, the extra `ml`, knows their numbers; without it, their bits move, and are printed in hex.
-
-Bits are compared and moved as words, which are unsigned integers of an element's size, so that
-every bit is kept. With floats, NumPy may change a signaling NaN to a quiet one.
+NumPy lacks minifloats, such as BFLOAT16. An array of them has a structured dtype with one field,
+which has the data type's name and holds the word. So the dtype names the data type, elements are
+copied like any others, and NumPy refuses to compute with them. The package ml_dtypes, the extra
+`ml`, knows their numbers. Without it, they are moved all the same, and printed in hex.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,17 +27,18 @@ from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, in_br
 Array = NDArray[Any]
 DType = np.dtype[Any]
 
-# The minifloats.
-DTYPES = {
-    each.name: np.dtype([(each.name, f"u{each.size}")])
-    for each in DataType
-    if each.kind == "minifloat"
+_MINIFLOAT_DTYPES = {
+    data_type.name: np.dtype([(data_type.name, f"u{data_type.size}")])
+    for data_type in DataType
+    if data_type.kind == "minifloat"
 }
 
 
 def is_minifloat(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is one of DTYPES, in either byte order."""
-    return bool(dtype.names and DTYPES.get(dtype.names[0]) == dtype.newbyteorder("="))
+    """Whether it is the dtype of a minifloat, in either byte order."""
+    if not dtype.names:
+        return False
+    return _MINIFLOAT_DTYPES.get(dtype.names[0]) == dtype.newbyteorder("=")
 
 
 def has_numbers(dtype: np.dtype[Any]) -> bool:
@@ -45,24 +46,23 @@ def has_numbers(dtype: np.dtype[Any]) -> bool:
     return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
 
 
+def _require_numbers(dtype: np.dtype[Any], name: str) -> None:
+    """FormatError for minifloats without the package ml_dtypes."""
+    if not has_numbers(dtype):
+        found = f"the numbers of {name} need the package ml_dtypes"
+        raise FormatError(found, hint=platform.pip("install ml_dtypes"))
+
+
 def number_type(data_type: DataType) -> tuple[np.dtype[Any], int]:
-    """The type of ml_dtypes that computes with these minifloats.
+    """The type of ml_dtypes that computes with these minifloats, and its binary digits.
 
-    And its binary digits after the first.
-
-    FormatError without the package.
+    The first digit, which is not stored, is not counted. FormatError without the package.
     """
-    if not has_numbers(DTYPES[data_type.name]):
-        raise _no_numbers(data_type.name)
+    _require_numbers(dtype_of(data_type), data_type.name)
     import ml_dtypes  # few tensors have such types
 
     scalar = getattr(ml_dtypes, data_type.name.lower())
     return np.dtype(scalar), int(ml_dtypes.finfo(scalar).nmant)  # type: ignore[no-untyped-call]
-
-
-def _no_numbers(name: str) -> FormatError:
-    found = f"the numbers of {name} need the package ml_dtypes"
-    return FormatError(found, hint=platform.pip("install ml_dtypes"))
 
 
 def numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -73,22 +73,21 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
     if not is_minifloat(values.dtype):
         return values
     name = values.dtype.names[0]  # type: ignore[index]
-    if not has_numbers(values.dtype):
-        raise _no_numbers(name)
+    _require_numbers(values.dtype, name)
     import ml_dtypes  # few tensors have such types
 
     words = np.ascontiguousarray(native(values)[name])
+    minifloats = words.view(getattr(ml_dtypes, name.lower()))
     with np.errstate(invalid="ignore"):  # of signaling NaNs
-        made: NDArray[Any] = words.view(getattr(ml_dtypes, name.lower())).astype(np.float32)
-    return made
+        floats: NDArray[Any] = minifloats.astype(np.float32)
+    return floats
 
 
 def render_minifloats(values: NDArray[Any]) -> list[str]:
-    """Each minifloat as text, in C order: four digits, which tell all numbers apart.
+    """Each minifloat as text, in C order: with four digits, which tell all numbers apart.
 
-    Without ml_dtypes its bits in hex.
-
-    NaNs other than NumPy's are printed with their bits.
+    NaNs with other bits than NumPy's own are printed with these bits. Without ml_dtypes, all
+    elements are printed as bits in hex.
     """
     words = native(values).view(word_of(values.itemsize)).ravel()
     if not has_numbers(values.dtype):
@@ -96,25 +95,29 @@ def render_minifloats(values: NDArray[Any]) -> list[str]:
     import ml_dtypes
 
     name = values.dtype.names[0]  # type: ignore[index]
-    usual = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype)
-    pairs = zip(numbers(values).ravel().tolist(), words.tolist(), strict=True)
-    return [
-        f"{number:.4g}" if number == number or word == usual else f"nan({word:#x})"
-        for number, word in pairs
-    ]
+    usual_nan = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype)
+    texts = []
+    for number, word in zip(numbers(values).ravel().tolist(), words.tolist(), strict=True):
+        is_unusual_nan = math.isnan(number) and word != usual_nan
+        texts.append(f"nan({word:#x})" if is_unusual_nan else f"{number:.4g}")
+    return texts
 
 
-_DTYPES = {
-    data_type: DTYPES.get(data_type.name)
-    or np.dtype("?" if data_type.kind == "bool" else f"{data_type.kind[0]}{data_type.size}")
-    for data_type in DataType
-}
-_DATA_TYPES = {dtype: data_type for data_type, dtype in _DTYPES.items()}
+def _make_dtype(data_type: DataType) -> np.dtype[Any]:
+    if data_type.kind == "minifloat":
+        return _MINIFLOAT_DTYPES[data_type.name]
+    if data_type.kind == "bool":
+        return np.dtype("?")
+    return np.dtype(f"{data_type.kind[0]}{data_type.size}")
+
+
+_DTYPE_BY_DATA_TYPE = {data_type: _make_dtype(data_type) for data_type in DataType}
+_DATA_TYPE_BY_DTYPE = {dtype: data_type for data_type, dtype in _DTYPE_BY_DATA_TYPE.items()}
 
 
 def dtype_of(data_type: DataType) -> np.dtype[Any]:
     """The dtype of a data type, in this machine's byte order."""
-    return _DTYPES[data_type]
+    return _DTYPE_BY_DATA_TYPE[data_type]
 
 
 @functools.lru_cache(maxsize=64)  # small calls from Python ask for it again and again
@@ -124,7 +127,7 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
     The dtypes of the package ml_dtypes are recognized by their names.
     """
     try:
-        return _DATA_TYPES.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
+        return _DATA_TYPE_BY_DTYPE.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
     except (KeyError, TypeError):
         found = f"its data type is {str(dtype)[:80]}"
         if hint := _hint_to_view(dtype):
@@ -134,10 +137,7 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
 
 
 def _hint_to_view(dtype: np.dtype[Any]) -> str:
-    """How to save the same bytes as numbers, which can be reversed and viewed back.
-
-    Nothing for other dtypes.
-    """
+    """How to save times or texts as numbers of the same bytes; "" for other dtypes."""
     if dtype.kind in "mM":
         return "to reverse it as integers, save it in NumPy as x.view('int64')"
     if dtype.kind not in "SU" or not dtype.itemsize:
@@ -162,10 +162,10 @@ def is_nameless(dtype: np.dtype[Any]) -> bool:
 def name_bytes(
     dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False
 ) -> np.dtype[Any]:
-    """The dtype; for bytes without a name, the dtype of the data type that the user asked for.
+    """The dtype; for bytes without a name, that of the data type that the user asked for.
 
-    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if `asked`
-    is None or has another size.
+    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if the user
+    asked for none, or for one of another size.
     """
     if not is_nameless(dtype):
         return dtype
@@ -175,7 +175,7 @@ def name_bytes(
     found = f"its data type is untyped bytes ({dtype.str})"
     if not fitting:
         raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
-    # Packages save BFLOAT16 so; which type other bytes have, only their writer knows.
+    # ml_dtypes saves BFLOAT16 as |V2, so that it is likely. Of other bytes only the writer knows.
     if DataType.BFLOAT16 in fitting:
         hint = f"if they are {DataType.BFLOAT16.name}, add --dtype {DataType.BFLOAT16.name}"
         raise FormatError(found, hint=hint, where=where)
@@ -185,10 +185,7 @@ def name_bytes(
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:
-    """FormatError for sizes that no tensor has.
-
-    The operator refuses scalars, too, and feature levels sizes of 0.
-    """
+    """FormatError for sizes that no tensor has, whatever the operator and feature levels accept."""
     if len(sizes) > MOST_DIMENSIONS:
         expected = f"at most {MOST_DIMENSIONS}, and at most 8 in DirectML"
         raise FormatError(f"has dimension count {len(sizes)}", expected, where=where)
@@ -211,26 +208,17 @@ def describe_array(array: NDArray[Any], name: str = "") -> TensorDesc:
 
 @functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call
 def word_of(size: int) -> np.dtype[Any]:
-    """The dtype of words of so many bytes.
-
-    Unsigned integers, or void where there are none of this size.
-    """
+    """The dtype of words of so many bytes: unsigned integers, or void if none have that size."""
     return np.dtype(f"{'u' if size in (1, 2, 4, 8) else 'V'}{size}")
 
 
 def native(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements in this machine's byte order.
-
-    Bytes are swapped, not converted, so every bit is kept.
-    """
-    return (
-        values if values.dtype.isnative else values.byteswap().view(values.dtype.newbyteorder("="))
-    )
+    """The elements in this machine's byte order, with all their bits."""
+    if values.dtype.isnative:
+        return values
+    return values.byteswap().view(values.dtype.newbyteorder("="))
 
 
 def bits(values: NDArray[Any]) -> NDArray[Any]:
-    """The elements as words in this machine's byte order.
-
-    They have the same shape, and are contiguous in C order.
-    """
+    """The elements as words in this machine's byte order, contiguous in C order."""
     return np.ascontiguousarray(native(values)).view(word_of(values.itemsize)).reshape(values.shape)

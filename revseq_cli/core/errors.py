@@ -1,7 +1,4 @@
-"""Errors that say what is wrong, what is expected, and what to do next.
-
-And text that is safe to print on a terminal.
-"""
+"""Errors that say what is wrong, what is expected, and what to do next; and how texts are shown."""
 
 from __future__ import annotations
 
@@ -12,18 +9,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
-_SHORTEST_NAME = 4  # letters
+_SHORTEST_NAME = 4  # letters of a name that is compared with others
 _MOST_COMPARED = 5000  # names, to find the nearest one: 0.1 s
-_LONGEST, _LONGEST_LINE = (
-    200,
-    6000,
-)  # characters of a name in a list; of a line in a message: a path may have 4,096
-HALVES = re.compile("[\ud800-\udfff]")  # of characters, which no encoding has; JSON may
-# A web address, and what follows its ?, up to a blank, a quote, or the name of a tensor.
+_LONGEST_NAME = 200  # characters of a name in a list
+_LONGEST_LINE = 6000  # characters of a line in a message: a path may have 4,096
+# Halves of surrogate pairs: no encoding has them, but texts in JSON may.
+HALVES = re.compile("[\ud800-\udfff]")
+# What the shell cannot pass: NUL and halves, except those by which Python writes bytes that are not
+# UTF-8.
+_NOT_IN_ARGUMENTS = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
+# A web address, and its ? with all that follows, up to a blank, a quote, or the name of a tensor.
 _QUERY = re.compile(r"(https?://[^\s?'\"]*)\?[^\s'\"]*?(?=::|[\s'\"]|$)", re.IGNORECASE)
-# A user in an address; what precedes the @ is a container in one of Azure.
+# A user in an address. In one of Azure, a container precedes the @.
 _USER = re.compile(r"(?<=://)(?<!\babfs://)(?<!\babfss://)(?<!\baz://)[^\s/'\"]*@", re.IGNORECASE)
-_UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 
 def printable(text: str) -> str:
@@ -48,10 +46,7 @@ def hide(secret: str) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """The text without what is secret.
-
-    Texts that were hidden, and what addresses in it may have of that kind.
-    """
+    """The text without the texts that were hidden, and without users and queries of addresses."""
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "")
     if "://" not in text:
@@ -60,39 +55,39 @@ def without_secrets(text: str) -> str:
 
 
 def can_be_typed(text: str) -> bool:
-    """Whether the text could be an argument of a command.
-
-    Without NUL and halves, but those of bytes beyond UTF-8.
-    """
-    return not _UNTYPED.search(text)
+    """Whether the shell could pass the text as an argument of a command."""
+    return not _NOT_IN_ARGUMENTS.search(text)
 
 
 def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
     """The one of the words that was most likely meant, among the first thousands.
 
-    Nothing if none or several are near.
-
-    A word with other digits is another one: v2 is not v1 mistyped. `least` is how much of both has
-    to be the same.
+    "" if none or several are near. Two words are near if at least the share `least` of them is
+    equal, and if they have the same digits: v2 is not v1 mistyped.
     """
     import difflib  # only errors need it
 
-    typed, digits = word.strip("/").lower(), re.findall(r"\d", word)
-    folded = {known.strip("/").lower(): known for known in itertools.islice(words, _MOST_COMPARED)}
+    typed = _fold(word)
+    folded = {_fold(known): known for known in itertools.islice(words, _MOST_COMPARED)}
     near = [
         name
         for name in difflib.get_close_matches(typed, folded, 2, least)
-        if re.findall(r"\d", name) == digits
+        if re.findall(r"\d", name) == re.findall(r"\d", typed)
     ]
-    ratios = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
-    return folded[near[0]] if ratios and ratios.count(ratios[0]) == 1 else ""
+    if not near:
+        return ""
+    first, *others = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
+    return "" if first in others else folded[near[0]]
+
+
+def _fold(word: str) -> str:
+    return word.strip("/").lower()
 
 
 def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
-    """The name of a file or a tensor that was most likely meant; none for a short one.
+    """The name of a file or a tensor that was most likely meant; "" if none is near.
 
-    Of names with fewer than four letters, others are as near by chance: m.npy is not x.npy
-    mistyped.
+    Short names are near each other by chance: m.npy is not x.npy mistyped.
     """
     stem = name.rpartition("/")[2].partition(".")[0]
     if len(stem) < _SHORTEST_NAME:
@@ -103,15 +98,16 @@ def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
 def join_names(names: Iterable[str], most: int = 10) -> str:
     """The first `most` names as printable text, separated by commas, and the count of the rest.
 
-    '' is an empty one.
+    An empty name is printed as ''.
     """
     names = list(names)
+    shown = [printable(shorten(name, _LONGEST_NAME)) or "''" for name in names[:most]]
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(printable(shorten(name, _LONGEST)) or "''" for name in names[:most]) + more
+    return ", ".join(shown) + more
 
 
 def shorten(text: str, most: int) -> str:
-    """The text; of one with more than `most` characters, so many of them."""
+    """The text, or its first `most` characters and three dots if it has more."""
     return text if len(text) <= most else f"{text[:most]}..."
 
 
@@ -132,13 +128,11 @@ class RevseqError(Exception):
         self, found: str, expected: str = "", hint: str = "", where: str = "", context: str = ""
     ) -> None:
         super().__init__(found)
-        self.found, self.expected, self.hint, self.where, self.context = (
-            found,
-            expected,
-            hint,
-            where,
-            context,
-        )
+        self.found = found
+        self.expected = expected
+        self.hint = hint
+        self.where = where
+        self.context = context
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle all parts: OSError's own method would drop those that it takes for a file name."""
@@ -182,13 +176,15 @@ class RevseqError(Exception):
 
     def __str__(self) -> str:
         """The message for a Python traceback: without the hint, which is for the command line."""
-        if [*self.parts()] != [self]:
-            return "\n".join(map(str, self.parts()))
-        text = f"{self.where}: {self.found}" if self.where else self.found
-        lines = [f"{text}; expected {self.expected}" if self.expected else text]
-        return "\n".join(
-            map(shown_line, [*lines, *(self.context.split("\n") if self.context else [])])
-        )
+        text = self.found
+        if self.where:
+            text = f"{self.where}: {text}"
+        if self.expected:
+            text = f"{text}; expected {self.expected}"
+        lines = [text]
+        if self.context:
+            lines += self.context.split("\n")
+        return "\n".join(map(shown_line, lines))
 
 
 @contextlib.contextmanager
@@ -209,9 +205,9 @@ class FormatError(RevseqError, ValueError):
 
 
 class NoTensorError(FormatError):
-    """What is whole and not a tensor.
+    """A part of a file that is undamaged, but no tensor.
 
-    Numbers that stand for something else, or values that are in another file.
+    Its numbers stand for something else, for example, or its values are in another file.
     """
 
 
@@ -227,7 +223,7 @@ class FileThereError(TensorIOError):
     """A new file whose name is taken."""
 
 
-def exists_already(name: str) -> FileThereError:
+def make_exists_error(name: str) -> FileThereError:
     """The error for an output whose name is taken."""
     return FileThereError("exists already", hint="to replace it, add --overwrite", where=name)
 
@@ -240,8 +236,8 @@ class EngineError(RevseqError):
     """Work that does not fit into its memory, or that its workers could not do."""
 
 
-# What Python raises where memory ends: a library may lose its MemoryError, and Python finds a
-# failure without an error.
+# What Python raises when memory is out. It is a SystemError if a library has lost the MemoryError,
+# so that a function of it fails without an error.
 MEMORY_ENDED = (MemoryError, SystemError)
 
 

@@ -24,7 +24,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-# Files. A pipe is not waited for when it is opened, and a new file is no link.
+# Files
+#
+# READ, WRITE and UPDATE are flags for `open_file`. A pipe is not waited for when it is opened to be
+# read, and no link is followed when a file is opened to be written.
 
 if sys.platform == "win32":
     import ctypes
@@ -32,11 +35,9 @@ if sys.platform == "win32":
     import msvcrt
     from ctypes import wintypes
 
-    READ, WRITE, UPDATE = (
-        0x80000000,
-        0x40000000,
-        0xC0000000,
-    )  # GENERIC_READ, GENERIC_WRITE, and both
+    READ = 0x80000000  # GENERIC_READ
+    WRITE = 0x40000000  # GENERIC_WRITE
+    UPDATE = READ | WRITE
     DIRECT = 0
     MAKE_FOLDER = "mkdir"
     SIGNALS = (signal.SIGINT, signal.SIGBREAK, signal.SIGTERM)
@@ -55,7 +56,10 @@ if sys.platform == "win32":
         wintypes.DWORD,
     ]
     _library.SetEndOfFile.argtypes = [wintypes.HANDLE]
-    _SHARED, _CREATE_NEW, _OPEN_EXISTING, _NORMAL = 1 | 2 | 4, 1, 3, 0x80
+    _SHARED = 1 | 2 | 4  # others may read, write, and remove or rename
+    _CREATE_NEW = 1
+    _OPEN_EXISTING = 3
+    _NORMAL = 0x80
 
     def _open_handle(path: str, access: int, how: int) -> int:
         handle = _library.CreateFileW(plain_path(path), access, _SHARED, None, how, _NORMAL, None)
@@ -69,10 +73,10 @@ if sys.platform == "win32":
         return OSError(error.errno, (error.strerror or "").rstrip(". "), path, error.winerror)
 else:
     READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-    WRITE, UPDATE = (mode | os.O_CLOEXEC | os.O_NOFOLLOW for mode in (os.O_WRONLY, os.O_RDWR))
-    DIRECT = getattr(
-        os, "O_DIRECT", 0
-    )  # with WRITE, past the page cache; 0 where there is no such way
+    WRITE = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    UPDATE = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    # Is added to WRITE to write past the page cache; 0 if the system has no such way.
+    DIRECT = getattr(os, "O_DIRECT", 0)
     MAKE_FOLDER = "mkdir -p"
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     MOST_PROCESSES = sys.maxsize
@@ -114,45 +118,62 @@ def write_at(fd: int, data: memoryview, offset: int) -> int:
 
 
 def copy_range(source: int, target: int, offset: int, to: int, count: int) -> int:
-    """The number of bytes that the system has copied by itself; 0 if it cannot, or if it fails."""
+    """The number of bytes that the system has copied by itself; 0 if it cannot."""
     if sys.platform != "linux" or not hasattr(os, "copy_file_range"):
         return 0
     try:
         return os.copy_file_range(source, target, count, offset, to)
-    except (
-        OSError
-    ):  # not between these file systems; any other error shows again when the bytes are written
+    except OSError:
+        # It cannot copy between these file systems. Any other error comes again when the caller
+        # copies the bytes.
         return 0
 
 
 def reserve(fd: int, size: int) -> None:
-    """Give the file at least that size, and reserve its bytes on the disk if the system can.
-
-    For a file in memory, only the free space is checked: one process would have to take every page
-    in advance, 0.8 s for 4 GiB, which 16 processes write in 0.6 s.
-    """
-    if sys.platform == "win32":  # Python's ftruncate would write zeros up to it
-        handle = msvcrt.get_osfhandle(fd)
-        if os.fstat(fd).st_size < size and not (
-            _library.SetFilePointerEx(handle, size, None, 0) and _library.SetEndOfFile(handle)
-        ):
-            raise _last_error()
-        return
-    status = os.fstat(fd)
-    if status.st_dev in _devices_in_memory():
-        space = os.fstatvfs(fd)
-        is_limited = space.f_blocks > 0
-        if is_limited and space.f_bavail * space.f_frsize < size - 512 * status.st_blocks:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    elif hasattr(os, "posix_fallocate"):
-        try:
-            os.posix_fallocate(fd, 0, size)  # which makes the file larger, too
-        except OSError as e:
-            if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                raise
-        else:
+    """Give the file at least that size, and reserve its bytes on the disk if the system can."""
+    old_size = os.fstat(fd).st_size
+    if sys.platform != "win32":
+        if lies_in_memory(fd):
+            _require_space(fd, size)
+        elif _allocate(fd, size):
             return
-    if status.st_size < size:
+    if old_size < size:
+        _extend(fd, size)
+
+
+def _require_space(fd: int, size: int) -> None:
+    """OSError if a file system in memory has no room for the file.
+
+    To reserve the bytes, one process would have to take every page in advance, in 0.8 s for 4 GiB.
+    16 processes write them in 0.6 s.
+    """
+    space = os.fstatvfs(fd)
+    is_limited = space.f_blocks > 0
+    needed = size - 512 * os.fstat(fd).st_blocks
+    if is_limited and space.f_bavail * space.f_frsize < needed:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _allocate(fd: int, size: int) -> bool:
+    """Reserve the bytes of a file, which has that size then; False if the system cannot."""
+    if not hasattr(os, "posix_fallocate"):
+        return False
+    try:
+        os.posix_fallocate(fd, 0, size)
+    except OSError as e:
+        if e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        return False
+    return True
+
+
+def _extend(fd: int, size: int) -> None:
+    if sys.platform == "win32":  # Python's ftruncate would write zeros
+        handle = msvcrt.get_osfhandle(fd)
+        has_moved = _library.SetFilePointerEx(handle, size, None, 0)
+        if not (has_moved and _library.SetEndOfFile(handle)):
+            raise _last_error()
+    else:
         os.ftruncate(fd, size)
 
 
@@ -165,15 +186,20 @@ def lies_in_memory(file: int | str) -> bool:
 def _devices_in_memory() -> set[int]:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
-            # Lines end with \n alone: other line breaks may be part of a mount point.
+            # Only \n ends a line: other line breaks may be part of a mount point.
             mounts = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
-            in_memory = [
-                line
-                for line in mounts
-                if line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs "))
-            ]
-            return {os.makedev(*map(int, line.split()[2].split(b":"))) for line in in_memory}
+            return set(map(_device_of_mount, filter(_is_mount_in_memory, mounts)))
     return set()
+
+
+def _is_mount_in_memory(line: bytes) -> bool:
+    """Whether a line such as `36 35 98:0 /mnt1 /mnt2 rw - tmpfs tmpfs rw` is about memory."""
+    return line.partition(b" - ")[2].startswith((b"tmpfs ", b"ramfs "))
+
+
+def _device_of_mount(line: bytes) -> int:
+    major, minor = line.split()[2].split(b":")
+    return os.makedev(int(major), int(minor))
 
 
 _MADV_POPULATE_WRITE = 23  # since Linux 5.14; Python has no name for it
@@ -192,10 +218,10 @@ def map_pages(path: str) -> mmap.mmap | None:
 
 
 def write_pages(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
-    """Write bytes at that offset of a mapped file; False where a write must say why that fails.
+    """Write bytes at that offset of a mapped file; False if the system does not give the pages.
 
-    The pages are asked for first: where there is no room for one, writing into it would end the
-    process by SIGBUS. A system that cannot ask for pages, such as an older Linux, fails there, too.
+    They are asked for first, since writing into one for which there is no room would end the
+    process by SIGBUS. An ordinary write then gives the error. An older Linux gives no pages at all.
     """
     if sys.platform != "linux":
         return False
@@ -209,7 +235,7 @@ def write_pages(pages: mmap.mmap, data: memoryview, offset: int) -> bool:
 
 
 def start_writeback(fd: int, offset: int, count: int) -> None:
-    """Let the system begin to bring a part of a file to the disk, for parts that follow each other.
+    """Let the system begin to bring a part of a file to the disk, and do not wait for it.
 
     Without it, a command that copies another dataset of 768 MiB takes 1.4 times as long.
     """
@@ -226,15 +252,12 @@ def sync_file(fd: int) -> None:
     if sys.platform == "darwin":
         import fcntl
 
+        unsupported = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)  # by a file system
         try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
             return
         except OSError as e:
-            if e.errno not in (
-                errno.ENOTSUP,
-                errno.EINVAL,
-                errno.ENOTTY,
-            ):  # of a file system without it
+            if e.errno not in unsupported:
                 raise
     os.fsync(fd)
 
@@ -260,30 +283,48 @@ def give_rights(fd: int, like: os.stat_result) -> None:
     if sys.platform == "win32":
         return  # it has those of its folder
     mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
-    for owner in (like.st_uid, -1):
-        with contextlib.suppress(OSError):  # a file system or a container may not know these users
-            os.fchown(fd, owner, like.st_gid)
-            break
-    else:  # the group stays another one, which gets the rights of all others
-        mode = mode & ~0o070 | (mode & 0o007) << 3
+    has_group = _change_owner(fd, like.st_uid, like.st_gid) or _change_owner(fd, -1, like.st_gid)
+    if not has_group:  # another group gets the rights of all others
+        rights_of_others = mode & 0o007
+        mode = mode & 0o707 | rights_of_others << 3
     with contextlib.suppress(PermissionError):  # some file systems set modes of their own
         os.fchmod(fd, mode)
 
 
+def _change_owner(fd: int, user: int, group: int) -> bool:
+    """Whether the file has that owner now; a file system or a container may not know them."""
+    with contextlib.suppress(OSError):
+        os.fchown(fd, user, group)
+        return True
+    return False
+
+
 def rename_file(temporary: str, final: Path, *, free: bool) -> None:
     """Give a file its name in one step; FileExistsError if it must be `free` but is taken."""
-    if free and sys.platform == "win32":
+    if not free:
+        Path(temporary).replace(final)
+    elif sys.platform == "win32":
         Path(temporary).rename(final)
-        return
-    if free:
-        try:  # a link, unlike a rename, never replaces what came to stand there in the meantime
-            os.link(temporary, final)
-        except OSError:
-            if final.exists():
-                raise
-        else:
-            return
-    Path(temporary).replace(final)  # also on a file system without hard links
+    elif not _link(temporary, final):
+        Path(temporary).replace(final)
+
+
+def _link(temporary: str, final: Path) -> bool:
+    """Give a file a second name, if that is free; False on a file system without hard links.
+
+    A link, unlike a rename, never replaces a file that another program has just created.
+    """
+    try:
+        os.link(temporary, final)
+    except OSError:
+        if final.exists():
+            raise
+        return False
+    return True
+
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 
 
 def exchange_folders(new: str, old: str) -> None:
@@ -292,8 +333,10 @@ def exchange_folders(new: str, old: str) -> None:
     Linux does it in one step on most file systems. Elsewhere nothing is named `old` for a moment.
     """
     rename = _c_function("renameat2")
-    if rename and rename(-100, os.fsencode(new), -100, os.fsencode(old), 2) == 0:
-        return  # AT_FDCWD twice, and RENAME_EXCHANGE
+    if rename:
+        paths = (_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(old))
+        if rename(*paths, _RENAME_EXCHANGE) == 0:
+            return
     aside = f"{new}.old"
     os.rename(old, aside)
     try:
@@ -324,6 +367,7 @@ def lock_folder(path: str) -> Iterator[None]:
 
 # Errors of Windows that may pass: a sharing or lock violation, a file that is being deleted.
 _IN_USE = (32, 33, 303)
+_ACCESS_DENIED = 5
 
 
 def is_in_use(error: OSError) -> bool:
@@ -332,8 +376,8 @@ def is_in_use(error: OSError) -> bool:
 
 
 def keeps_name(error: OSError) -> bool:
-    """Whether a file may keep the name that was to be removed, as another program has it open."""
-    return getattr(error, "winerror", 0) in (5, *_IN_USE)  # access is denied
+    """Whether renaming or removing a file failed because another program has it open."""
+    return getattr(error, "winerror", 0) in (_ACCESS_DENIED, *_IN_USE)
 
 
 def is_read_only(folder: Path) -> bool:
@@ -357,7 +401,8 @@ _NO_NAME = re.compile(
     r"|.*[. ]|.*[:<>\"|?*\0-\x1f].*",
     re.IGNORECASE | re.DOTALL,
 )
-# What would be an option, or a tensor as text, and not the name of a file.
+# What the command would take for an option, or for a tensor as text, such as [1, 2] or
+# np.array([1, 2]). A hyphen by itself, or before ::, is standard input.
 _UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
 
 
@@ -373,12 +418,10 @@ def name_fault(path: str) -> tuple[str, str]:
 
 def _fault_on_windows(path: str) -> str:
     drive, rest = os.path.splitdrive(path)
-    wrong = [drive] if drive.replace("/", "\\").startswith("\\\\.\\") else []
-    wrong += [
-        name
-        for name in re.split(r"[\\/]", rest)
-        if name not in (".", "..") and _NO_NAME.fullmatch(name)
-    ]
+    names = [name for name in re.split(r"[\\/]", rest) if name not in (".", "..")]
+    wrong = [name for name in names if _NO_NAME.fullmatch(name)]
+    if drive.replace("/", "\\").startswith("\\\\.\\"):
+        wrong.insert(0, drive)
     return f"{wrong[0]!r} is a device, a stream, or no name on Windows" if wrong else ""
 
 
@@ -386,7 +429,7 @@ def real_path(path: str) -> str:
     """The path of the file itself, without links."""
     try:
         return plain_path(os.path.realpath(path))
-    except OSError:  # Windows has file systems that do not tell
+    except OSError:  # some file systems of Windows do not say where a link leads
         return plain_path(os.path.abspath(path))
 
 
@@ -417,41 +460,43 @@ def plain_path(path: str) -> str:
 def name_key(path: str) -> str:
     """What is equal for two real paths of one file, which may not exist yet.
 
-    It has no case if names on this system have none.
+    Capitals and small letters are equal on systems where they name the same file.
     """
     return path.casefold() if sys.platform == "darwin" else os.path.normcase(path)
 
 
 def file_key(path: str) -> str:
-    """What is equal for all names of one file, links among them; it may not be there yet."""
+    """What is equal for all names of one file, links among them. It may not exist yet."""
     return name_key(real_path(path))
 
 
 def quote(text: str) -> str:
-    """The text as one word of a command line; control characters as bash, zsh and ksh have them."""
+    """The text as one word of a command line."""
     if sys.platform == "win32":
-        if re.fullmatch(r"[\w./\\:=+~-]+", text):
-            return text
-        return (
-            '"'
-            + re.sub(r'(\\*)("|$)', lambda match: match[1] * 2 + match[2].replace('"', '\\"'), text)
-            + '"'
-        )
+        return _quote_for_windows(text)
     if text.isprintable():
         return shlex.quote(text)
-    octal = ("".join(f"\\{byte:03o}" for byte in os.fsencode(c)) for c in text)
-    shown = (
-        c if c.isprintable() and c not in "'\\" else code
-        for c, code in zip(text, octal, strict=True)
-    )
-    return f"$'{''.join(shown)}'"
+    return f"$'{''.join(map(_escape_character, text))}'"
+
+
+def _quote_for_windows(text: str) -> str:
+    """The text in quotes, if it needs them, as the C library of Windows reads it."""
+    if re.fullmatch(r"[\w./\\:=+~-]+", text):
+        return text
+    # Backslashes are doubled before a quote, and before the end, where a quote will follow.
+    doubled = re.sub(r'(\\+)("|$)', r"\1\1\2", text)
+    return '"' + doubled.replace('"', '\\"') + '"'
+
+
+def _escape_character(c: str) -> str:
+    """A character inside $'...', which bash, zsh and ksh know."""
+    if c.isprintable() and c not in "'\\":
+        return c
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(c))
 
 
 def as_argument(path: str) -> str:
-    """The name of a file as one word of a command line.
-
-    With ./ before a name that would be an option, or a tensor as text.
-    """
+    """The name of a file as one word of a command line, which no command takes for anything else."""
     if _UNLIKE_A_FILE.match(path):
         path = f"./{path}"
     return quote(path)
@@ -486,7 +531,7 @@ def pip(words: str) -> str:
 # Signals and streams
 
 
-# struct sigaction of Linux on 64-bit machines: where its flags are, a flag, and more than its size.
+# struct sigaction of Linux on 64-bit machines: where its flags are, a flag, and room for it.
 _SA_FLAGS_AT = 136
 _SA_RESETHAND = 0x80000000
 _SIGACTION_BYTES = 256
@@ -570,15 +615,22 @@ def cores() -> int:
 
 
 def can_fork() -> bool:
-    """Whether a fork is safe: no other thread is in the process, which Linux alone tells."""
-    # A thread may be listed for some milliseconds after its end.
-    for moment in (0.0, 0.001, 0.002, 0.004, 0.008) if sys.platform == "linux" else ():
-        time.sleep(moment)
+    """Whether a fork is safe: no other thread is in the process, which only Linux tells.
+
+    A thread may be listed for some milliseconds after its end.
+    """
+    if sys.platform != "linux":
+        return False
+    for pause in (0.0, 0.001, 0.002, 0.004, 0.008):
+        time.sleep(pause)
         if len(os.listdir("/proc/self/task")) == 1:
             return True
         if threading.active_count() > 1:
-            break
+            return False
     return False
+
+
+_PR_SET_PDEATHSIG = 1
 
 
 def end_with(parent: int) -> bool:
@@ -589,11 +641,15 @@ def end_with(parent: int) -> bool:
     if sys.platform != "linux":
         return False
     prctl = _c_function("prctl")
-    if not prctl or prctl(1, signal.SIGKILL):  # PR_SET_PDEATHSIG
+    if not prctl or prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         return False
     if os.getppid() != parent:  # it ended before
         os._exit(1)
     return True
+
+
+_M_MMAP_THRESHOLD = -3
+_M_TRIM_THRESHOLD = -1
 
 
 def keep_freed_memory() -> None:
@@ -603,9 +659,10 @@ def keep_freed_memory() -> None:
     the next array gets it: 1 GiB in memory took 1.6 times as long on one core and on two, and 2 GiB
     1.15 times as long on eight.
     """
-    if mallopt := _c_function("mallopt"):
-        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD: the highest that glibc accepts
-        mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
+    mallopt = _c_function("mallopt")
+    if mallopt:
+        mallopt(_M_MMAP_THRESHOLD, 1 << 25)  # the highest that glibc accepts
+        mallopt(_M_TRIM_THRESHOLD, 1 << 30)
 
 
 @functools.cache  # ctypes makes a class each time

@@ -18,15 +18,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Sizes = tuple[int, ...]
-Region = tuple[
-    slice, ...
-]  # of a tensor: for each dimension a slice with a start and a stop, without a step
+# Of a tensor: for each dimension a slice with a start and a stop, without a step.
+Region = tuple[slice, ...]
 
 
 class DataType(Enum):
     """The data types, each with its kind and its size in bytes.
 
-    Those from BOOL on need feature level none.
+    DirectML's feature levels have none from BOOL on: those need feature level none.
 
     A minifloat has a third entry, its layout, which tells data types of the same size apart.
     """
@@ -80,7 +79,11 @@ def _refuse_numpy_name(text: str) -> None:
     if not match:
         return
     order, letter, size = match.groups()
-    names = [each.name for each in DataType if each.kind[0] == letter and each.size == int(size)]
+    names = [
+        data_type.name
+        for data_type in DataType
+        if data_type.kind[0] == letter and data_type.size == int(size)
+    ]
     if not names:
         return
     expected = names[0]
@@ -133,7 +136,7 @@ def sizes_of(region: Region) -> tuple[int, ...]:
 
 
 def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
-    """The part of each chunk that is in the region; no list is kept."""
+    """The part of each chunk that is in the region, one after another without a list of all."""
     if not region:
         yield ()
         return
@@ -144,7 +147,7 @@ def chunk_boxes(region: Region, chunks: tuple[int, ...]) -> Iterator[Region]:
 
 
 def chunk_start(part: Region, chunks: tuple[int, ...]) -> list[int]:
-    """The first index, in each dimension, of the chunk that a part is of."""
+    """The first index, in each dimension, of the chunk that contains the part."""
     return [side.start // chunk * chunk for side, chunk in zip(part, chunks, strict=True)]
 
 
@@ -165,9 +168,9 @@ def shift(part: Region, whole: Region) -> Region:
 def split_chunks(
     region: Region, values: NDArray[Any], chunks: tuple[int, ...]
 ) -> Iterator[tuple[Region, NDArray[Any]]]:
-    """Each chunk of a region that begins at a chunk.
+    """The chunks of a region, each as its region of the tensor and its values.
 
-    Its own region, up to the end of that one, and its values.
+    The region begins at the start of a chunk. Where it ends inside a chunk, so does the last part.
     """
     for box in chunk_boxes(region, chunks):
         yield box, values[inside(box, region)]

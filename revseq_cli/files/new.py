@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import FileThereError, TensorIOError, exists_already
+from revseq_cli.core.errors import FileThereError, TensorIOError, make_exists_error
 from revseq_cli.files.address import is_address, local_path
 from revseq_cli.files.input_file import Identity, identity_of
 from revseq_cli.files.local import flush_file, open_to_write
@@ -91,7 +91,7 @@ class NewFile:
         if is_standard_input or any(identity.is_of(status) for identity in inputs):
             raise make_input_error(self.name)
         if not self._overwrite:
-            raise exists_already(self.name)
+            raise make_exists_error(self.name)
         if platform.is_protected(status):
             hint = f"attrib -r {platform.quote(self.name)}"
             raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of
-from revseq_cli.core.errors import exists_already
+from revseq_cli.core.errors import make_exists_error
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
 from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.refusals import name_taken
@@ -86,7 +86,7 @@ class Original:
         if self.is_input and key != self.input_key:
             raise name_taken(key, self.path)
         if not self.is_input and not self.overwrite:
-            raise exists_already(f"{self.path}::{key}")
+            raise make_exists_error(f"{self.path}::{key}")
 
 
 class Downloads(NamedTuple):

@@ -189,6 +189,9 @@ class SpecError(RevseqError, ValueError):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.violations, self.names, self.hint, self.errors)
 
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.parts()))
+
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last one has the hint."""
         if self.errors:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from revseq_cli.core import errors
-from revseq_cli.core.errors import MissingFileError, RevseqError, TensorIOError, exists_already
+from revseq_cli.core.errors import MissingFileError, RevseqError, TensorIOError, make_exists_error
 from revseq_cli.files.address import Address
 
 _Result = TypeVar("_Result")
@@ -204,7 +204,7 @@ def _make_error(address: Address, doing: str, error: Exception) -> TensorIOError
     fault = fault_of(error)
     is_taken = fault.status == _PRECONDITION_FAILED or fault.code in _TAKEN_CODES
     if is_taken or isinstance(error, FileExistsError):
-        return exists_already(address)
+        return make_exists_error(address)
     if fault.is_missing or isinstance(fault.cause, FileNotFoundError):
         return MissingFileError("no such file, or no such bucket", where=address)
     return _about_login(address, doing, fault) or _about_server(address, doing, fault)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from revseq_cli.core import signals
-from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, exists_already
+from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, make_exists_error
 from revseq_cli.files.address import Address, canonical
 from revseq_cli.files.budget import count_parallel_requests
 from revseq_cli.files.input_file import Identity
@@ -74,7 +74,7 @@ class NewRemoteFile(NewFile):
         with contextlib.suppress(NoRightError):
             is_taken = has_file(self.name)
         if is_taken:
-            raise exists_already(self.name)
+            raise make_exists_error(self.name)
 
     @property
     def folder(self) -> str:
