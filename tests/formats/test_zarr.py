@@ -22,7 +22,7 @@ from tensor_files import open_
 from revseq_cli.commands.cli import cli
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError
-from revseq_cli.formats.zarr.store import FILES
+from revseq_cli.formats.zarr.store import METADATA_FILES
 
 X = np.random.default_rng(1).integers(-500, 500, (5, 30, 17)).astype("<i2")
 N = np.random.default_rng(2).integers(0, 35, (5, 1, 17)).astype("u4")
@@ -393,7 +393,7 @@ def test_a_chunk_whose_new_file_another_program_has_open(tmp_path, monkeypatch):
     real, refused = Path.open, []
 
     def opened(path, mode="r", *args, **options):
-        if mode[0] in "wx" and path.name not in FILES and len(refused) < 3:
+        if mode[0] in "wx" and path.name not in METADATA_FILES and len(refused) < 3:
             refused.append(path)
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, mode, *args, **options)

@@ -154,7 +154,7 @@ class ChunkBlockWriter:
                 encoded = []
                 for box, values_of_chunk in split_chunks(region, values, self.chunks):
                     signals.check()
-                    skipped, data = self._encode(scratch, values_of_chunk)
+                    skipped, data = self._encode_chunk(scratch, values_of_chunk)
                     start = tuple(part.start for part in box)
                     encoded.append(EncodedChunk(start, data, skipped))
                 return encoded
@@ -164,7 +164,7 @@ class ChunkBlockWriter:
             found = f"its filters cannot encode: {str(e)[:200]}"
             raise FormatError(found, "filters that can", _UNFILTERED, self.name) from None
 
-    def _encode(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[int, bytes]:
+    def _encode_chunk(self, scratch: h5py.h5d.DatasetID, values: NDArray[Any]) -> tuple[int, bytes]:
         """The filters that a chunk skipped, as bits, and its bytes as HDF5 stores them.
 
         The values of a chunk end at the tensor's end. HDF5 fills the rest of the chunk, and decides

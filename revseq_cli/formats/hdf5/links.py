@@ -85,7 +85,7 @@ def follow_links(file: h5py.File, key: str, path: str) -> Target:
     """
     walk = _Walk(file, path, parts_of(key, path) if key else [])
     while walk.names_left:
-        walk.follow(walk.names_left.pop(0))
+        walk.follow_next()
     return Target(walk.item, walk.name, walk.hard_path)
 
 
@@ -107,30 +107,32 @@ class _Walk:
         self._path = path
         self._where = f"{path}::{self.name}"
 
-    def follow(self, name: str) -> None:
-        """Follow the link of that name; FormatError for one that leads nowhere, or elsewhere."""
+    def follow_next(self) -> None:
+        """Follow the next link; FormatError for one that leads nowhere, or out of the file."""
+        name = self.names_left.pop(0)
         if not isinstance(self.item, h5g.GroupID):
             raise self._report_missing()
         links = self.item.links
         name = stored_name(self.item, name)
-        if not links.exists(encode_name(name)):
+        link = encode_name(name)
+        if not links.exists(link):
             raise self._report_missing()
-        kind = links.get_info(encode_name(name)).type
+        kind = links.get_info(link).type
         if kind == h5l.TYPE_HARD:
-            self._open(name)
+            self._enter(name)
             return
-        link = _describe_link(self.item, encode_name(name), kind)
-        self.other_links.append(f"{self.hard_path}/{name} is {link}")
+        words = _describe_link(self.item, link, kind)
+        self.other_links.append(f"{self.hard_path}/{name} is {words}")
         if kind != h5l.TYPE_SOFT:
             expected = "a dataset inside the file: other files are not opened"
             raise FormatError(", and ".join(self.other_links), expected, where=self._where)
         if len(self.other_links) > _MOST_SOFT_LINKS:
             found = f"{self.other_links[0]}, and more soft links follow than HDF5 allows"
             raise FormatError(found, "a dataset", where=self._where)
-        self._turn_to(decode_name(links.get_val(encode_name(name))))
+        self._turn_to(decode_name(links.get_val(link)))
 
-    def _open(self, name: str) -> None:
-        """Go on to the object of that name in the group."""
+    def _enter(self, name: str) -> None:
+        """Go on to the object of that name, to which a hard link leads."""
         item = h5o.open(self.item, encode_name(name))
         self.hard_path = f"{self.hard_path}/{name}"
         if isinstance(item, h5d.DatasetID):
@@ -219,7 +221,7 @@ def leave_out_scales(datasets: dict[str, bool]) -> list[str]:
 
     `datasets` says whether the dataset of a path is a scale.
     """
-    paths = [path for path, is_scale in datasets.items() if not is_scale]
+    paths = [path for path in datasets if not datasets[path]]
     return paths or list(datasets)
 
 

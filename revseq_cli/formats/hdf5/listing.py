@@ -35,7 +35,7 @@ def contents(location: Location, types: TextTypes) -> Contents | None:
         # One at a time: HDF5 is slow with many open objects.
         for path, entry in list_objects(group, hard_path):
             depth = path.count("/") - hard_path.count("/") - 1
-            items.append(_describe(entry, Item(path, depth=depth), types.asked))
+            items.append(_describe_entry(entry, Item(path, depth=depth), types.asked))
             if isinstance(entry, h5d.DatasetID):
                 datasets[path] = is_scale(h5py.Dataset(entry))
             elif isinstance(entry, Exception):
@@ -58,7 +58,9 @@ def contents(location: Location, types: TextTypes) -> Contents | None:
     )
 
 
-def _describe(entry: h5o.ObjectID | str | Exception, item: Item, asked: DataType | None) -> Item:
+def _describe_entry(
+    entry: h5o.ObjectID | str | Exception, item: Item, asked: DataType | None
+) -> Item:
     """The item of what `list_objects` has listed."""
     match entry:
         case h5d.DatasetID():

@@ -60,10 +60,10 @@ def _choose_dataset(
 
 
 class Recorder(io.FileIO):
-    """The new file, for HDF5, which is never told of an error: it would crash at a failed write.
+    """The new file as HDF5 writes it, which is told that every write succeeds.
 
-    The first error is kept in `error` instead, and `wrap_errors` raises it. By itself, HDF5 reports
-    a failed write late, and may crash when the process ends.
+    HDF5 reports a failed write late, and may crash when the process ends. So the first error is
+    kept in `error`, nothing more is written, and `wrap_errors` raises the error.
     """
 
     error: OSError | None = None
@@ -111,7 +111,7 @@ class Recorder(io.FileIO):
 
 
 class _DatasetSink(FileSink):
-    """A new HDF5 file with a dataset."""
+    """A new HDF5 file: the base of sinks that differ in who writes the values of the dataset."""
 
     _recorder: Recorder | None = None
     _file: h5py.File | None = None
@@ -122,8 +122,8 @@ class _DatasetSink(FileSink):
         self._new = dataset
         self._template = dataset.template
 
-    def _begin(self, **options: int) -> h5py.Dataset:
-        """Create the file with the dataset, whose values are still to be written."""
+    def _create_file(self, **options: int) -> h5py.Dataset:
+        """Create the dataset in a new file, or in a copy; its values are still to be written."""
         original = self._new.original
         if original:
             identity = cast("Identity", original.identity)
@@ -170,7 +170,7 @@ class Hdf5Sink(_DatasetSink):
         self.encoded = dataset.properties.get_nfilters() > 0
 
     def start(self) -> None:
-        self._dataset = self._begin()
+        self._dataset = self._create_file()
         if self.encoded:
             self._writer = ChunkBlockWriter.like(
                 self._dataset, self._new.properties, self._template.dtype, self.file.name
@@ -214,7 +214,7 @@ class ContiguousSink(_DatasetSink, RawSink):
     """
 
     def start(self) -> None:
-        offset = self._begin(**_ALIGNED).id.get_offset()
+        offset = self._create_file(**_ALIGNED).id.get_offset()
         self._close_file()
         self.place_elements(self._template, offset, self._template.dtype)
         super().start()

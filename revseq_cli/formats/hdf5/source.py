@@ -92,7 +92,7 @@ class Hdf5Source(Source):
             self.properties = dataset.id.get_create_plist()
             with about(self.name):
                 self.dtype = require_numbers(dataset, asked)
-                self._require_tensor(dataset)
+                self._require_readable(dataset)
             self.chunks = dataset.chunks
             self.sizes = dataset.shape
             self.limits = dataset.maxshape
@@ -118,7 +118,7 @@ class Hdf5Source(Source):
             )
         return raw
 
-    def _require_tensor(self, dataset: h5py.Dataset) -> None:
+    def _require_readable(self, dataset: h5py.Dataset) -> None:
         """FormatError for a dataset that cannot be read as a tensor."""
         if dataset.shape is None:
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")

@@ -28,7 +28,7 @@ from revseq_cli.files.budget import count_parallel_requests
 from revseq_cli.files.event_loop import run_together, thread_key
 from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.formats.refusals import require_whole_frame
-from revseq_cli.formats.zarr.store import ARRAY_FILES, FILES, Version, ZarrStore, prefix_of
+from revseq_cli.formats.zarr.store import ARRAY_FILES, METADATA_FILES, Version, ZarrStore, prefix_of
 
 _Result = TypeVar("_Result")
 
@@ -175,7 +175,7 @@ class _Chunks(Store):
     ) -> Any:  # noqa: ANN401
         """The bytes of a file, or a range of it; None without one, FormatError for all else."""
         prototype = prototype or default_buffer_prototype()
-        if key.rpartition("/")[2] in FILES:
+        if key.rpartition("/")[2] in METADATA_FILES:
             data = self._metadata_files.get(key)
         else:
             data = await self._read_chunk(key, byte_range)

@@ -32,7 +32,7 @@ def contents(location: Location, types: TextTypes) -> Contents | None:
             if node and not node.is_array:
                 pending += [(inside, depth + 1) for inside in store.list_folders(path)]
             if node:
-                item = _describe(node, item, types.asked)
+                item = _describe_node(node, item, types.asked)
         except RevseqError as e:  # what is wrong with its metadata is listed instead
             item = item.with_reason(e)
         items.append(item)
@@ -45,7 +45,7 @@ def contents(location: Location, types: TextTypes) -> Contents | None:
     )
 
 
-def _describe(node: ZarrNode, item: Item, asked: DataType | None) -> Item:
+def _describe_node(node: ZarrNode, item: Item, asked: DataType | None) -> Item:
     """The item of an array or a group; FormatError for an array that is no tensor."""
     if node.is_array:
         array = read_metadata(node, item.key, asked)

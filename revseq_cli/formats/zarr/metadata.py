@@ -84,7 +84,8 @@ class ArrayMetadata(NamedTuple):
         if not count:
             return []
         steps = max(1, min(count, _FEW_CHUNKS) - 1)
-        numbers = {step * (count - 1) // steps for step in range(steps + 1)}  # first to last
+        # From the first chunk, at step 0, to the last one.
+        numbers = {step * (count - 1) // steps for step in range(steps + 1)}
         start = ["c"] if self.starts_with_c else []
         names = []
         for number in sorted(numbers):

@@ -45,8 +45,8 @@ from revseq_cli.formats.zarr.source import ZarrSource
 from revseq_cli.formats.zarr.store import (
     ARRAY_FILES,
     CONSOLIDATED,
-    FILES,
     GROUP_FILES,
+    METADATA_FILES,
     Version,
     ZarrNode,
     ZarrStore,
@@ -362,7 +362,7 @@ def _node_of(version: Version, files: dict[str, bytes]) -> ZarrNode:
 
 def _is_name(name: str) -> bool:
     """Whether a new array or group may have that name; Zarr reserves those that begin with __."""
-    if name in FILES or name.startswith("__"):
+    if name in METADATA_FILES or name.startswith("__"):
         return False
     is_of_points = not name.strip(".")  # nothing, ".", ".." and so on
     return not is_of_points and not {*"\0/\\"} & {*name}

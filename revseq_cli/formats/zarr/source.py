@@ -49,8 +49,9 @@ class ZarrSource(Source):
     """An array of a Zarr store.
 
     `name` is what messages call the store, if not by its path. `asked` is the data type of elements
-    that are stored as bytes without one. The chunks of a store that is being written are in
-    `folder`, which may be an address.
+    that are stored as bytes without one. The store with the chunks is `folder`: while a store is
+    written, it may be at an address, and its metadata in a local folder. As in other sources,
+    `path` is a file: that of the array's metadata.
     """
 
     encoded = True
@@ -119,8 +120,9 @@ class ZarrSource(Source):
 
         They are read as fill value, whether they were lost or never written.
         """
+        _refuse_other_separator(self.metadata, names, self.name)
         total = prod(self.metadata.counts)
-        missing = total - _count_chunks(self.metadata, names, self.name)
+        missing = total - sum(map(self.metadata.is_chunk, names))
         return {"missing": f"{missing:,} of {total:,}"} if missing else {}
 
     def _ask_for_chunks(self) -> Downloads:
@@ -260,21 +262,21 @@ class ZarrSource(Source):
             return as_texts(values)
 
 
-def _count_chunks(array: ArrayMetadata, names: list[str], where: str) -> int:
-    """How many files are chunks or shards; FormatError for names with the wrong separator."""
+def _refuse_other_separator(array: ArrayMetadata, names: list[str], where: str) -> None:
+    """FormatError where chunks have another separator in their names than the metadata say."""
+    parts = len(array.sizes) + array.starts_with_c
+    if not array.sizes or parts == 1:  # nothing is separated
+        return
     other = "." if array.separator == "/" else "/"
-    has_separator = len(array.sizes) + array.starts_with_c > 1
-    if array.sizes and has_separator:
-        wrong = next((name for name in names if array.is_chunk(name, other)), "")
-        if wrong:
+    for name in names:
+        if array.is_chunk(name, other):
             found = (
-                f"has the chunk file {wrong}, but its metadata say that {array.separator} "
+                f"has the chunk file {name}, but its metadata say that {array.separator} "
                 "separates the numbers"
             )
             field = "dimension_separator" if array.version == 2 else "separator"
             expected = f'"{field}": "{other}" in its metadata, or files of other names'
             raise FormatError(found, expected, where=where)
-    return sum(map(array.is_chunk, names))
 
 
 @dataclass(frozen=True)

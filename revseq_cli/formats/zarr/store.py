@@ -28,12 +28,12 @@ Version = Literal[2, 3]
 # version.
 ARRAY_FILES: dict[int, tuple[str, ...]] = {2: (".zarray", ".zattrs"), 3: ("zarr.json",)}
 GROUP_FILES: dict[int, tuple[str, ...]] = {2: (".zgroup", ".zattrs"), 3: ("zarr.json",)}
-FILES = {".zarray", ".zgroup", ".zattrs", "zarr.json"}
+METADATA_FILES = {".zarray", ".zgroup", ".zattrs", "zarr.json"}
 # The copy of the metadata of all arrays of a group: a file in version 2, and in version 3 a field
 # of the group.
 CONSOLIDATED = {2: ".zmetadata", 3: "consolidated_metadata"}
 _LINKS = "files in the store itself; links are not followed"
-_LARGEST = 1 << 24  # bytes of a file of metadata
+_LARGEST_FILE = 1 << 24  # bytes of a file of metadata
 
 
 class ZarrNode(NamedTuple):
@@ -122,7 +122,7 @@ class ZarrStore(ABC):
         return ZarrNode(2, fields, self.read_json(f"{start}.zattrs"), is_array=bool(fields))
 
     def list_folders(self, key: str) -> list[str]:
-        """The path of each folder in a group, the first one last."""
+        """The path of each folder in a group, the first one last, as a stack has them."""
         start = prefix_of(key)
         return [f"{start}{name}" for name in sorted(self.folder_names(key), reverse=True)]
 
@@ -151,9 +151,9 @@ class _LocalStore(ZarrStore):
             return None
         with files.open_file(str(path)) as fd:
             size = fd.identity.size
-            if size > _LARGEST:
+            if size > _LARGEST_FILE:
                 raise FormatError(
-                    f"has {size} bytes of metadata", f"at most {_LARGEST}", where=str(path)
+                    f"has {size} bytes of metadata", f"at most {_LARGEST_FILE}", where=str(path)
                 )
             return fd.read(size, 0)
 
@@ -188,7 +188,7 @@ class _FarStore(ZarrStore):
     def __init__(self, path: str, listing: dict[str, Identity]) -> None:
         super().__init__(path)
         self.listing = listing
-        known = {*FILES, CONSOLIDATED[2]}
+        known = {*METADATA_FILES, CONSOLIDATED[2]}
         names = [name for name in listing if name.rpartition("/")[2] in known]
         self._fetched = read_files(path, names or known)
         if not self._fetched:
