@@ -41,7 +41,7 @@ def main() -> NoReturn:
 
 def _run_and_report() -> int:
     """Run the command, and print its error, if there is one; the exit status."""
-    settings: dict[str, Any] = {}  # what the command line says of the output: see groups.py
+    settings: dict[str, Any] = {}  # those of `settings_of` in groups.py
     try:
         status = _run_command(settings)
         sys.stdout.flush()

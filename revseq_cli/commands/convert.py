@@ -76,20 +76,17 @@ def command(
 
     is_printed = dst == "-"
     if is_printed:
-        about_files = options.find_typed_option("as_json", "verify")
-        if about_files:
-            problem = f"{about_files} is about a new file"
-            raise UsageError(problem, "a DST that is a file", "give DST a name", "-")
+        _refuse_options_of_files()
     request = options.make_request(resources, input=src, input_format=input_format, **opening)
-    typed = Reference.input(src)
     reference = Reference.output(dst, format_name, "-")
     printed_format = table.TEXT
     if is_printed:
         printed_format = choose_printed_format(reference.format, "to write a file, type {}")
-    output = None if is_printed else dst
-    request = keep_digits(request, output, printed_format)
+        request = keep_digits(request, None, printed_format)
+    else:
+        request = keep_digits(request, dst)
     source = inputs.load_tensor(request, "SRC")
-    inputs.refuse_sizes([typed], request.sizes)
+    inputs.refuse_sizes([Reference.input(src)], request.sizes)
     if is_printed:
         _print(source, printed_format, full=full)
         console.note(*source.notes)
@@ -112,6 +109,14 @@ def command(
     if console.as_json:
         shown = objects.describe_tensor(source.name, source.desc)
         console.report(objects.ConvertRecord(shown, reference.path, source.desc.total_bytes))
+
+
+def _refuse_options_of_files() -> None:
+    """UsageError for options that are about a new file."""
+    about_files = options.find_typed_option("as_json", "verify")
+    if about_files:
+        problem = f"{about_files} is about a new file"
+        raise UsageError(problem, "a DST that is a file", "give DST a name", "-")
 
 
 def _print(source: Source, printed_format: Format, *, full: bool) -> None:

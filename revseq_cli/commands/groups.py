@@ -29,7 +29,7 @@ class Group(Enum):
         return click.option(*names, cls=_Option, group=self, **attributes)
 
     def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
-        """An option that REVSEQ_MEMORY, for --memory, sets as well; the help says so."""
+        """An option that a variable sets, too, as REVSEQ_MEMORY does --memory; the help names it."""
         variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
         return self.option(
             name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes
@@ -60,13 +60,13 @@ COLOR = "color"
 
 
 def settings_of(context: click.Context) -> dict[str, Any]:
-    """What the command line says of the output, and all notes: __main__ needs them for an error."""
+    """The settings that __main__ needs to report an error, shared by all contexts of a command."""
     settings: dict[str, Any] = context.ensure_object(dict)
     return settings
 
 
 def has_json(words: Sequence[str]) -> bool:
-    """Whether --json is among the words of a command line, even if the others are wrong."""
+    """Whether --json is among the words of a command line; what follows -- is no option."""
     return "--json" in itertools.takewhile(lambda word: word != "--", words)
 
 
