@@ -77,7 +77,7 @@ def command(every: bool, level: FeatureLevel, console: Console, **job_parameters
 
 
 @dataclass(frozen=True)
-class _Result:
+class _CheckResult:
     """What the check says of a job.
 
     `constraints` are those of the `level`, and `hint` is one for all that fail. `lowest` is the
@@ -114,7 +114,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
         departures = tuple(list_departures(job, counts, request.level))
         notes = job.describe_lengths(0, counts.least)  # the report says how many are clamped
     hint = suggest.find_job_hint(job) if spec.select_violations(constraints) else ""
-    result = _Result(request.level, constraints, hint, lowest, counts, departures, notes)
+    result = _CheckResult(request.level, constraints, hint, lowest, counts, departures, notes)
     status = 1 if result.failing else 0
     if console.as_json:
         console.note(*result.notes)
@@ -124,7 +124,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
     return status
 
 
-def _make_record(job: Job, result: _Result) -> CheckRecord:
+def _make_record(job: Job, result: _CheckResult) -> CheckRecord:
     """What --json has of the check."""
     from revseq_cli.report import objects
 
@@ -150,7 +150,7 @@ def _make_record(job: Job, result: _Result) -> CheckRecord:
     )
 
 
-def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -> None:
+def _print_report(job: Job, result: _CheckResult, console: Console, *, every: bool) -> None:
     """Print the verdict, the constraints that fail, and the description of the job."""
     from revseq_cli.pipeline import loading
 
@@ -166,7 +166,7 @@ def _print_report(job: Job, result: _Result, console: Console, *, every: bool) -
     console.note(*result.notes)
 
 
-def _say_verdict(result: _Result) -> str:
+def _say_verdict(result: _CheckResult) -> str:
     judge = "the operator" if result.level is FeatureLevel.NONE else str(result.level)
     count = len(result.constraints)
     failing = len(result.failing)
@@ -224,7 +224,7 @@ def _make_row(model: Model, node: Node, verdict: NodeVerdict) -> NodeRecord:
 
 
 def _list_constraints(
-    result: _Result, console: Console, width: int | None, *, every: bool
+    result: _CheckResult, console: Console, width: int | None, *, every: bool
 ) -> Iterator[str]:
     """The lines of what fails, and of a hint for all; with `every`, of what passes, too."""
     for constraint in result.failing:
@@ -257,7 +257,7 @@ def _indent(text: str, width: int | None) -> str:
 
 
 def _describe_job(
-    job: Job, result: _Result, misfit: RevseqError | None
+    job: Job, result: _CheckResult, misfit: RevseqError | None
 ) -> Iterator[tuple[str, str]]:
     """Rows on the tensors, the axes, the lengths, the lowest level, and DirectML itself."""
     from revseq_cli.porting.nodes import describe_lowest

@@ -133,7 +133,7 @@ def command(
         if on:
             inputs = _compute_output(on, tensors, settings, resources)
         elif is_job:
-            inputs = _open_output(tensors, settings, resources)
+            inputs = _open_with_job(tensors, settings, resources)
         else:
             inputs = _open_tensors(tensors, settings, resources)
         drawing: NewFile | None = None
@@ -328,7 +328,9 @@ def _compute_output(
     return _Inputs(output, job.values, job, notes)
 
 
-def _open_output(tensors: Sequence[str], settings: dict[str, Any], resources: Resources) -> _Inputs:
+def _open_with_job(
+    tensors: Sequence[str], settings: dict[str, Any], resources: Resources
+) -> _Inputs:
     """A, and the job of INPUT and LENGTHS that should give it.
 
     If A is a raw buffer, it has the data type and shape of INPUT where no option says otherwise.

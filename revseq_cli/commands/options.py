@@ -132,12 +132,12 @@ _ARGUMENTS = (
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator that adds the options of a job, for `make_request`."""
-    return _add(_JOB_OPTIONS, function)
+    return _add_options(_JOB_OPTIONS, function)
 
 
 def job_parameters(function: Callable[..., Any]) -> Callable[..., Any]:
     """A decorator that adds INPUT, LENGTHS and the options of a job, for `make_request`."""
-    return _add((*_ARGUMENTS, *_JOB_OPTIONS), function)
+    return _add_options((*_ARGUMENTS, *_JOB_OPTIONS), function)
 
 
 _RESOURCE_OPTIONS = (
@@ -165,11 +165,11 @@ _RESOURCE_OPTIONS = (
 def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback that keeps the value of an option in the settings of the context."""
 
-    def keep(context: click.Context, _: click.Parameter, value: Any) -> Any:
+    def store(context: click.Context, _: click.Parameter, value: Any) -> Any:
         settings_of(context)[key] = value
         return value
 
-    return keep
+    return store
 
 
 _OUTPUT_OPTIONS = (
@@ -203,7 +203,7 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
         resources = take_resources(parameters)
         return function(resources=resources, **parameters)
 
-    return _add(_RESOURCE_OPTIONS, command)
+    return _add_options(_RESOURCE_OPTIONS, command)
 
 
 def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -214,10 +214,12 @@ def output_options(function: Callable[..., Any]) -> Callable[..., Any]:
         console = _take_console(parameters)
         return function(console=console, **parameters)
 
-    return _add(_OUTPUT_OPTIONS, command)
+    return _add_options(_OUTPUT_OPTIONS, command)
 
 
-def _add(options: Sequence[Callable[..., Any]], function: Callable[..., Any]) -> Callable[..., Any]:
+def _add_options(
+    options: Sequence[Callable[..., Any]], function: Callable[..., Any]
+) -> Callable[..., Any]:
     """The function of a command with these options, in this order."""
     for option in reversed(options):
         function = option(function)

@@ -136,7 +136,7 @@ class Pool:
         except executors.DiedError:
             yield from self._read_journal()
             for job in self._under_way:
-                self._remove_partial_store(job)
+                self._remove_partial_output(job)
                 yield self._describe_death(job)
             self._under_way.clear()
 
@@ -188,7 +188,7 @@ class Pool:
                             self._alone.append(job)  # its part of the memory was not enough
                             continue
                         if outcome.error and job in self._repeated:
-                            self._remove_partial_store(job)
+                            self._remove_partial_output(job)
                         yield outcome
         finally:
             self._remove_temporary_files()
@@ -210,7 +210,7 @@ class Pool:
                     self._under_way.remove(finished.job)
                     yield finished.outcome
 
-    def _remove_partial_store(self, job: int) -> None:
+    def _remove_partial_output(self, job: int) -> None:
         """Remove what workers that died have left of a Zarr store at an address."""
         files.remove_partial_store(self._entries[job].output, self._setup.mark)
 
@@ -264,7 +264,7 @@ def _make_failure(entry: Entry, error: RevseqError) -> Outcome:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _JobResult:
     """A job that has run, and the file of its output, if there is one, which has no name yet."""
 
     job: int
@@ -281,12 +281,12 @@ def _run_group(
     `sharing` is as in `Pool._run_groups`.
     """
     mark_temporary_files(setup.mark)
-    results: list[_Result] = []
+    results: list[_JobResult] = []
     with signals.defer():
         with FileGroup() as group:
             for job, entry in jobs:
                 outcome, file = _run_job(entry, setup, sharing, group)
-                results.append(_Result(job, entry, outcome, file))
+                results.append(_JobResult(job, entry, outcome, file))
             flushed = group.flush_all()
             finished = [
                 _Finished(result.job, result.file.identify(), result.outcome)
@@ -299,7 +299,7 @@ def _run_group(
     return [(result.job, _complete_outcome(result, group)) for result in results]
 
 
-def _complete_outcome(result: _Result, group: FileGroup) -> Outcome:
+def _complete_outcome(result: _JobResult, group: FileGroup) -> Outcome:
     """The outcome of a job, whose file could or could not be flushed and named with its group."""
     outcome = result.outcome
     if result.file in group.errors:

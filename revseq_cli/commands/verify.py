@@ -106,7 +106,7 @@ class _Page:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _PageResult:
     """The report on the page of that name, or the error that stopped it."""
 
     name: str
@@ -114,7 +114,7 @@ class _Result:
     error: RevseqError | None = None
 
 
-def _choose_status(results: Sequence[_Result]) -> int:
+def _choose_status(results: Sequence[_PageResult]) -> int:
     """The exit status for the results of all pages."""
     has_report = any(result.report for result in results)
     if results and not has_report:
@@ -145,11 +145,11 @@ def _find_pages(names: Sequence[str], allow_empty: bool) -> list[_Page]:
 
 def _check_pages(
     all_pages: Sequence[_Page], level: FeatureLevel, console: Console, *, fix: bool
-) -> tuple[list[_Result], int]:
+) -> tuple[list[_PageResult], int]:
     """The results of the pages, and how many pages are skipped because they have no example."""
     from revseq_cli.text.examples import NoExampleError  # --help must not load NumPy
 
-    results: list[_Result] = []
+    results: list[_PageResult] = []
     skipped = 0
     with signals.begin_stage("verify", len(all_pages), "pages") as advance:
         for page in all_pages:
@@ -157,12 +157,12 @@ def _check_pages(
             name = page.reference.name
             try:
                 report = _check_page(page.reference, level, console, fix=fix)
-                results.append(_Result(name, report))
+                results.append(_PageResult(name, report))
             except RevseqError as e:
                 if page.may_be_empty and isinstance(e, NoExampleError):
                     skipped += 1
                 else:
-                    results.append(_Result(name, None, e.about(name)))
+                    results.append(_PageResult(name, None, e.about(name)))
     return results, skipped
 
 
@@ -183,7 +183,7 @@ def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: 
     return fixed
 
 
-def _write_report(results: Sequence[_Result], skipped: int, console: Console) -> Iterator[str]:
+def _write_report(results: Sequence[_PageResult], skipped: int, console: Console) -> Iterator[str]:
     """A line for each example, its mistakes in a form that editors read, and a summary."""
     from revseq_cli.report import terminal
 
@@ -220,7 +220,7 @@ def _write_verdict(name: str, verdict: ExampleVerdict, console: Console) -> Iter
             yield printable(f"  {line}")
 
 
-def _write_annotations(results: Sequence[_Result]) -> Iterator[str]:
+def _write_annotations(results: Sequence[_PageResult]) -> Iterator[str]:
     """Commands to GitHub's runner, which shows each message next to its line."""
     from revseq_cli.text.positions import PlacedError
 
@@ -247,7 +247,9 @@ def _escape(text: str, others: str = "") -> str:
     return printable(escaped)
 
 
-def _print_json(results: Sequence[_Result], skipped: int, status: int, console: Console) -> None:
+def _print_json(
+    results: Sequence[_PageResult], skipped: int, status: int, console: Console
+) -> None:
     from revseq_cli.report import objects
 
     pages: list[PageRecord] = []
