@@ -267,7 +267,7 @@ def fix(text: Text, report: PageReport, level: FeatureLevel) -> tuple[bytes, Pag
         for output in _list_outputs(example):
             start, stop = _find_rows(output, text)
             parts.append(text.text[end:start])
-            parts.append(_write_rows(output, verdict.expected, text))
+            parts.append(_format_rows(output, verdict.expected, text))
             end = stop
     parts.append(text.text[end:])
     fixed = replace(text, text="".join(parts))
@@ -304,7 +304,7 @@ def _find_rows(output: TensorText, text: Text) -> tuple[int, int]:
     return start, stop
 
 
-def _write_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
+def _format_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
     """The expected rows, with the page's line breaks and indent."""
     start = output.body_start
     line_break = "\n"

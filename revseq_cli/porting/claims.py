@@ -98,7 +98,7 @@ def find_computed(evidence: Evidence, output: Array, expected: Array, computed: 
 
 def claim_other_lengths(evidence: Evidence) -> Claim:
     """The claim that wrong sequences were reversed by other lengths, which the sentence lists."""
-    origin = evidence.sequences.reverse_by(evidence.seen_lengths, evidence.at)
+    origin = evidence.sequences.reverse_by_lengths(evidence.seen_lengths, evidence.at)
     agree = evidence.find_equal(evidence.output, evidence.read_input(origin))
     explained = evidence.wrong_sequences & agree.all(evidence.axis, keepdims=True)
     # Sequences that share a length of the table are listed once.
@@ -151,7 +151,9 @@ def claim_exchanges(evidence: Evidence) -> Iterator[Claim]:
         if evidence.is_sample:
             continue
         # A reversal is its own inverse, and gives the input that would make this output.
-        origin = ravel_positions(evidence.sequences.reverse(evidence.at), evidence.values.shape)
+        origin = ravel_positions(
+            evidence.sequences.find_origins(evidence.at), evidence.values.shape
+        )
         before = _list_slabs(evidence.output.reshape(-1)[origin], d)
         expected = _list_slabs(evidence.values, d)
         yield from _claim_exchange(evidence, d, " of the input", before, expected)
@@ -163,10 +165,13 @@ def _list_slabs(array: Array, d: int) -> list[bytes]:
 
 
 def _claim_exchange(
-    evidence: Evidence, d: int, of: str, actual: list[bytes], expected: list[bytes]
+    evidence: Evidence, d: int, where: str, actual: list[bytes], expected: list[bytes]
 ) -> Iterator[Claim]:
-    """The claim that wrong slabs belong elsewhere, if each is expected at one other index."""
-    homes: dict[int, int] = {}
+    """The claim that wrong slabs belong elsewhere, if each is expected at one other index.
+
+    `where` is "" or " of the input".
+    """
+    homes: dict[int, int] = {}  # of each wrong slab, the index at which it is expected
     for i, slab in enumerate(actual):
         if slab == expected[i]:
             continue
@@ -179,22 +184,22 @@ def _claim_exchange(
     price = LIST_PRICE
     price += price_choice(count, len(homes))
     price += len(homes) * log2(count)
-    text = _describe_exchange(evidence, d, of, homes)
+    text = _describe_exchange(evidence, d, where, homes)
     yield Claim(price, text, np.ones_like(evidence.wrong))
 
 
-def _describe_exchange(evidence: Evidence, d: int, of: str, homes: dict[int, int]) -> str:
+def _describe_exchange(evidence: Evidence, d: int, where: str, homes: dict[int, int]) -> str:
     """Which indices have elements that belong at others."""
     name_indices = evidence.sequences.name_indices
     indices = evidence.find_whole_indices(d)
     if len(homes) == 2 and sorted(homes) == sorted(homes.values()):
         both = [indices[i] for i in homes]
-        return f"{name_indices(d, both)}{of} are exchanged"
+        return f"{name_indices(d, both)}{where} are exchanged"
     texts: list[str] = []
     for i, home in [*homes.items()][:_MOST_NAMED]:
         here = name_indices(d, [indices[i]])
         there = name_indices(d, [indices[home]])
-        texts.append(f"{here}{of} has what belongs in {there}")
+        texts.append(f"{here}{where} has what belongs in {there}")
     return _join_texts(texts, len(homes), "; ")
 
 

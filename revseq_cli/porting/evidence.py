@@ -58,6 +58,7 @@ class Evidence:
 
     @property
     def axis(self) -> int:
+        """The axis of the sequences."""
         return self.sequences.axis
 
     @cached_property
@@ -93,7 +94,7 @@ class Evidence:
 
     @cached_property
     def own_lengths(self) -> Array:
-        return self.sequences.flat[self.length_index]
+        return self.sequences.flat_lengths[self.length_index]
 
     @cached_property
     def seen_lengths(self) -> Array:
@@ -110,12 +111,10 @@ class Evidence:
         count = min(len(flat), _PROBES)
         spread = np.linspace(0, len(flat) - 1, count)
         chosen = flat[spread.astype(np.intp)]
-        at = [
-            indices[i][:, None]
-            for indices, i in zip(
-                self.sample_index, unravel_positions(chosen, self.output.shape), strict=True
-            )
-        ]
+        at: list[Array] = []
+        in_sample = unravel_positions(chosen, self.output.shape)
+        for indices, i in zip(self.sample_index, in_sample, strict=True):
+            at.append(indices[i][:, None])
         return Probes(at, self.output.reshape(-1)[chosen], self.expected.reshape(-1)[chosen])
 
     def find_equal(self, a: Array, b: Array) -> Array:
@@ -149,9 +148,9 @@ class Evidence:
         """The bits of the value of each wrong element: few if the data have it often."""
         share = measure_share(self.unmoved, self.output[self.wrong])
         expected_share = measure_share(self.unmoved, self.expected[self.wrong])
-        # By chance, an element has this value, among all that are not the expected one.
+        # The chance of this value among all values that are not the expected one.
         chance = share / np.maximum(1 - expected_share, 1e-9)
-        if self.tolerance:
+        if self.tolerance:  # other values equal it, too: at least as many as equal a random one
             values = self.unmoved.reshape(-1)
             others = np.random.default_rng(0).permutation(values)
             chance = np.maximum(chance, self.find_equal(values, others).mean())
@@ -167,10 +166,11 @@ class Evidence:
         return float(1 - (shares**2).sum())
 
     def price_list(self, elements: Array) -> float:
-        """The bits of a list of wrong elements.
+        """The bits of a list of wrong elements: of their positions, and of their values.
 
-        If these are more than random values would make wrong, that is no accident, and takes more
-        bits: booleans are all wrong only if they are inverted.
+        Positions take more bits if random values would make fewer elements wrong. If all booleans
+        are wrong, for instance, their list would be short; but random values make half of them
+        wrong, so that all are wrong only by an inversion.
         """
         asked = count_true(np.broadcast_to(self.asked, elements.shape))
         count = count_true(elements)

@@ -71,10 +71,10 @@ def list_likely_ideas(sequences: Sequences) -> Iterator[Idea]:
     """The likeliest mistakes: nothing or all is reversed, or DirectML did the job."""
     for text, formula in hypotheses.PLAIN.items():
         yield Idea(0, text, partial(sequences.reverse_by_formula, formula))
-    if (sequences.flat > directml.MOST_LENGTH).any():
+    if (sequences.flat_lengths > directml.MOST_LENGTH).any():
         low = partial(sequences.reverse_by_formula, _read_low_bits)
         yield Idea(DIRECTML_PRICE, hypotheses.LOW_BITS, low)
-    if (sequences.flat > sequences.size).any():
+    if (sequences.flat_lengths > sequences.size).any():
         clamped = partial(sequences.read_unclamped, _clamp_index)
         yield Idea(DIRECTML_PRICE, hypotheses.INDEX_CLAMPED, clamped)
         yield Idea(DIRECTML_PRICE, hypotheses.PAST_THE_END, sequences.read_past_the_end)
@@ -107,7 +107,7 @@ def list_ideas(sequences: Sequences) -> Iterator[Idea]:
 
 def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
     """What may have been done to the table of lengths, which has one for each sequence."""
-    flat = sequences.flat
+    flat = sequences.flat_lengths
     for where, formula in (ORDERS | SORTS).items():
         text = f"lengths are those of other sequences: {where}"
         yield Idea(IDEA_PRICE, text, partial(sequences.reverse_by_others, formula))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,8 @@ def flip_tiles(i: Array, end: Any, k: Any) -> Array:
     return np.asarray(last - i % k)
 
 
-class Order(NamedTuple):
+@dataclass(frozen=True)
+class Order:
     """An order of a tensor's axes, and its sizes in this order."""
 
     axes: Shape
@@ -68,14 +70,17 @@ def list_orders(shape: Shape) -> list[Order]:
     """All other orders of the axes; none for a rank above 5, which has too many."""
     if len(shape) > 5:
         return []
-    others = [*itertools.permutations(range(len(shape)))][1:]
-    return [Order(axes, tuple(shape[d] for d in axes)) for axes in others]
+    orders: list[Order] = []
+    for axes in itertools.permutations(range(len(shape))):
+        orders.append(Order(axes, tuple(shape[d] for d in axes)))
+    return orders[1:]  # the first is the order that the tensor has
 
 
-class Memory(NamedTuple):
+@dataclass(frozen=True)
+class Memory:
     """The memory of a tensor of this shape, in C order, as a port misreads it.
 
-    The methods are origins.
+    With their first arguments bound, the methods are origins.
     """
 
     shape: Shape
@@ -100,13 +105,19 @@ class Memory(NamedTuple):
         return unravel_positions(ravel_positions(at, self.shape) + k, self.shape)
 
     def read_padded(self, row: int, at: Positions, k: Any) -> Positions:
-        """Rows are padded to a multiple of k elements where this shape has none."""
+        """The memory has rows padded to a multiple of k elements, and is read as if they were not.
+
+        Where rows of 3 are padded to 4, the output has the elements 0 1 2 - 3 4 5 -.
+        """
         i, column = np.divmod(ravel_positions(at, self.shape), _round_up(row, k))
         flat = np.where(column < row, i * row + column, -1)
         return unravel_positions(flat, self.shape)
 
     def read_packed(self, row: int, at: Positions, k: Any) -> Positions:
-        """Rows are read as if they were padded to a multiple of k elements."""
+        """The memory is read as if it had rows padded to a multiple of k elements.
+
+        Where rows of 3 are taken for rows padded to 4, the output has 0 1 2 4 5 6 8 9 10.
+        """
         i, column = np.divmod(ravel_positions(at, self.shape), row)
         flat = i * _round_up(row, k) + column
         return unravel_positions(flat, self.shape)

@@ -28,7 +28,8 @@ class Sequences:
     """The sequences of a tensor along an axis, with their lengths, which are integers from 0.
 
     The lengths have size 1 in each dimension along which they are all the same. Each was stored in
-    `width` bytes. Methods whose last arguments are `at` and `k` are origins of a mistake.
+    `width` bytes. A method whose last arguments are `at` and `k` is the origin of a mistake, if its
+    first arguments are bound.
     """
 
     shape: Shape
@@ -42,36 +43,39 @@ class Sequences:
         return self.shape[self.axis]
 
     @property
-    def flat(self) -> Array:
+    def flat_lengths(self) -> Array:
         """The lengths in C order."""
         return self.lengths.reshape(-1)
 
     def find_length_index(self, at: Positions) -> Any:
-        """Where in `flat` the length of the sequence at each position is."""
+        """Where in `flat_lengths` the length of the sequence at each position is."""
         sizes = self.lengths.shape
+        # A dimension of size 1 has one length for all its indices.
         inside = [np.clip(index, 0, size - 1) for index, size in zip(at, sizes, strict=True)]
         return ravel_positions(inside, sizes)
 
     def find_lengths(self, at: Positions) -> Array:
         """The lengths of the sequences at positions, not clamped."""
-        return np.asarray(self.flat[self.find_length_index(at)])
+        return np.asarray(self.flat_lengths[self.find_length_index(at)])
 
-    def reverse_by(self, lengths: Any, at: Positions) -> Positions:
+    def reverse_by_lengths(self, lengths: Any, at: Positions) -> Positions:
         """From where elements come if their sequences are reversed by these lengths."""
         n = np.minimum(lengths, self.size)
         return replace_at(at, self.axis, mirror(at[self.axis], n))
 
-    def reverse(self, at: Positions) -> Positions:
+    def find_origins(self, at: Positions) -> Positions:
         """From where elements come in the expected output."""
-        return self.reverse_by(self.find_lengths(at), at)
+        return self.reverse_by_lengths(self.find_lengths(at), at)
 
     def reverse_by_formula(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by lengths that a formula of LENGTHS makes of their own."""
-        return self.reverse_by(formula(self.find_lengths(at), self.size, k, self.flat), at)
+        return self.reverse_by_lengths(
+            formula(self.find_lengths(at), self.size, k, self.flat_lengths), at
+        )
 
     def reverse_by_table(self, table: Array, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by the lengths in another table."""
-        return self.reverse_by(table[self.find_length_index(at)], at)
+        return self.reverse_by_lengths(table[self.find_length_index(at)], at)
 
     def reverse_by_others(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by the length of another one, which a formula of ORDERS gives.
@@ -80,35 +84,35 @@ class Sequences:
         """
         own = self.find_length_index(at)
         count = self.lengths.size
-        other = formula(own, count, k, self.flat)
+        other = formula(own, count, k, self.flat_lengths)
         index = np.where(np.abs(k) < count, other, own)
         is_inside = (index >= 0) & (index < count)
-        lengths = np.where(is_inside, self.flat[index % count], 0)
-        return self.reverse_by(lengths, at)
+        lengths = np.where(is_inside, self.flat_lengths[index % count], 0)
+        return self.reverse_by_lengths(lengths, at)
 
     def reverse_by_number(self, at: Positions, k: Any) -> Positions:
         """Sequences take lengths by their number in the tensor; after the last one these are 0."""
         first = replace_at(at, self.axis, np.intp(0))
         number = ravel_positions(first, replace_at(self.shape, self.axis, 1))
         count = self.lengths.size
-        lengths = np.where(number < count, self.flat[number % count], 0)
-        return self.reverse_by(lengths, at)
+        lengths = np.where(number < count, self.flat_lengths[number % count], 0)
+        return self.reverse_by_lengths(lengths, at)
 
     def read_start(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Elements before the length are read by a formula of START."""
-        is_start = at[self.axis] < self._find_clamped(at)
+        is_start = at[self.axis] < self._find_clamped_lengths(at)
         return self._read_part(formula, is_start, at, k)
 
     def read_rest(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Elements after the length are read by a formula of REST."""
-        is_rest = at[self.axis] >= self._find_clamped(at)
+        is_rest = at[self.axis] >= self._find_clamped_lengths(at)
         return self._read_part(formula, is_rest, at, k)
 
     def read_whole(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """All elements are read by a formula of WHOLE."""
         return self._read_part(formula, np.bool_(True), at, k)
 
-    def _find_clamped(self, at: Positions) -> Array:
+    def _find_clamped_lengths(self, at: Positions) -> Array:
         return np.minimum(self.find_lengths(at), self.size)
 
     def _read_part(self, formula: Formula, is_in_part: Any, at: Positions, k: Any) -> Positions:
@@ -117,7 +121,7 @@ class Sequences:
         A number that is larger than the axis size changes nothing.
         """
         j = at[self.axis]
-        n = self._find_clamped(at)
+        n = self._find_clamped_lengths(at)
         index = formula(j, n, self.size, k)
         is_by_formula = is_in_part & (np.abs(k) < self.size)
         return replace_at(at, self.axis, np.where(is_by_formula, index, mirror(j, n)))
@@ -155,16 +159,16 @@ class Sequences:
             self.lengths.transpose(order.axes),
             self.width,
         )
-        there = other.reverse(unravel_positions(ravel_positions(at, self.shape), order.sizes))
+        there = other.find_origins(unravel_positions(ravel_positions(at, self.shape), order.sizes))
         return unravel_positions(ravel_positions(there, order.sizes), self.shape)
 
     def move_output(self, origin: Origin, at: Positions, k: Any) -> Positions:
         """Elements of the expected output are moved."""
-        return self.reverse(origin(at, k))
+        return self.find_origins(origin(at, k))
 
     def move_input(self, origin: Origin, at: Positions, k: Any) -> Positions:
         """Elements of the input are moved before the reversal."""
-        return origin(self.reverse(at), k)
+        return origin(self.find_origins(at), k)
 
     def read_indices(self, d: int, formula: Formula, at: Positions, k: Any) -> Positions:
         """Elements come from another index in dimension d, by a formula of ORDERS.
@@ -172,7 +176,7 @@ class Sequences:
         A number that is larger than the dimension changes nothing.
         """
         size = self.shape[d]
-        index = formula(at[d], size, k, self.flat)
+        index = formula(at[d], size, k, self.flat_lengths)
         return replace_at(at, d, np.where(np.abs(k) < size, index, at[d]))
 
     @property

@@ -28,7 +28,6 @@ def try_idea(evidence: Evidence, idea: Idea, numbers: Array) -> Claim | None:
 
     `numbers` are those that a sentence may have, the likely first.
     """
-    price = idea.price
     candidates = np.zeros(1, np.int64)
     if idea.least is not None:
         candidates = numbers[numbers >= idea.least]
@@ -42,6 +41,7 @@ def try_idea(evidence: Evidence, idea: Idea, numbers: Array) -> Claim | None:
     for number in others:
         if (_find_agreement(evidence, idea, number) == agree).all():
             as_good.append(number)
+    price = idea.price
     if idea.least is not None:
         price += log2(2 + numbers.tolist().index(best))
     return Claim(price, idea.format(as_good), agree)
@@ -101,12 +101,7 @@ def _suggest_by_moves(evidence: Evidence) -> list[Array]:
     is_once = is_equal.sum(1) == 1
     origin = along[is_equal.argmax(1)][is_once]
     index = probes.at[axis][is_once, 0]
-    expected = evidence.sequences.reverse(probes.at)[axis][is_once, 0]
-    return [
-        origin - expected,
-        expected - origin,
-        origin - index,
-        index - origin,
-        origin,
-        origin + 1,
-    ]
+    expected = evidence.sequences.find_origins(probes.at)[axis][is_once, 0]
+    too_far = origin - expected
+    moved = origin - index
+    return [too_far, -too_far, moved, -moved, origin, origin + 1]

@@ -168,12 +168,12 @@ def _compute_tensors(
         files += given[name].files
     tensors: dict[str, Source] = {}
     for info, values in zip(outputs, results, strict=True):
-        _require_tensor(info.name, values, info.type, model.path)
+        _require_type(info.name, values, info.type, model.path)
         tensors[info.name] = NodeTensor(f"{model.path}: {info.name}", values, model.path, files)
     return tensors
 
 
-def _require_tensor(name: str, values: Any, runtime_type: str, where: str) -> None:
+def _require_type(name: str, values: Any, runtime_type: str, where: str) -> None:
     """FormatError for what is no tensor, or has no data type that we know.
 
     A tensor must also have the data type that ONNX Runtime says.

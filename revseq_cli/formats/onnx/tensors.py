@@ -134,7 +134,7 @@ def _read_elements(proto: Any) -> NDArray[Any]:
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe."""
     header = _make_header(source, source.key, "the output")
-    stream.write(_encode(header, source.read()))
+    stream.write(_encode_tensor(header, source.read()))
 
 
 def create_sink(
@@ -144,7 +144,7 @@ def create_sink(
     original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
 ) -> FileSink:
     """The sink of a new file of one tensor, with or without a name."""
-    encode = partial(_encode, _make_header(template, key, file.name))
+    encode = partial(_encode_tensor, _make_header(template, key, file.name))
     return WholeSink(file, template, encode, lambda path: read_tensor_file(path, name=file.name))
 
 
@@ -167,7 +167,7 @@ def _make_header(template: Source, key: str, where: str) -> Any:
         raise FormatError(found, "a name such as x", where=where) from None
 
 
-def _encode(header: Any, values: NDArray[Any]) -> bytes:
+def _encode_tensor(header: Any, values: NDArray[Any]) -> bytes:
     """The bytes of the message with these elements."""
     little_endian = values.dtype.newbyteorder("<")
     header.raw_data = np.ascontiguousarray(values, little_endian).tobytes()
