@@ -164,9 +164,9 @@ def _read_inputs(example: Example) -> _Inputs:
     """The inputs of an example; RevseqError if it cannot be recomputed."""
     if example.problem:
         raise example.problem
-    example.require_tensor(OUTPUT)  # without it, nothing else matters
-    values = read_values(example.require_tensor(INPUT))
-    lengths = read_values(example.require_tensor(LENGTHS))
+    example.require_role(OUTPUT)  # without it, nothing else matters
+    values = read_values(example.require_role(INPUT))
+    lengths = read_values(example.require_role(LENGTHS))
     axis = example.read_axis()
     if axis is None:
         raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
@@ -212,7 +212,7 @@ def _find_differences(example: Example, expected: NDArray[Any]) -> Iterator[Plac
 
 
 def _list_outputs(example: Example) -> list[TensorText]:
-    return [example.require_tensor(OUTPUT), *example.more_outputs]
+    return [example.require_role(OUTPUT), *example.more_outputs]
 
 
 def _find_start(example: Example, output: TensorText, violation: spec.Constraint) -> int:

@@ -325,7 +325,7 @@ class ExampleText:
         from revseq_cli.formats.text import notation_source  # most jobs are not text
 
         try:
-            item = self.example.require_tensor(role)
+            item = self.example.require_role(role)
         except FormatError as e:
             if role == LENGTHS:
                 name = platform.as_argument(self.text.name)

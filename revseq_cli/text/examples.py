@@ -67,7 +67,7 @@ class Example:
         """The first of its tensors."""
         return min(self.tensors.values(), key=lambda item: item.start)
 
-    def require_tensor(self, role: str) -> TensorText:
+    def require_role(self, role: str) -> TensorText:
         """The tensor of that name in the operator; FormatError if the example lacks it."""
         if role not in self.tensors:
             noun = "lengths" if role == LENGTHS else role
@@ -108,19 +108,20 @@ class Example:
         return OUTPUT in self.tensors and self.axis_line is not None
 
     def ends_before(self, item: TensorText) -> bool:
-        """Whether that tensor belongs to the next example."""
+        """Whether that tensor belongs to the next example: this one has it, or is complete."""
         role = LABELS.get(item.name)
         if role == INPUT:
             return True
-        has_lengths = LENGTHS in self.tensors
-        if role is None and has_lengths and self.axis_line:
+        if role == LENGTHS:
+            return self.tensors.keys() >= {LENGTHS, OUTPUT}
+        if OUTPUT in self.tensors:
             return True
-        return OUTPUT in self.tensors and (role != LENGTHS or has_lengths)
+        is_unknown = role is None
+        return is_unknown and LENGTHS in self.tensors and self.axis_line is not None
 
     def takes_output(self, item: TensorText) -> bool:
         """Whether a tensor is one more OutputTensor of this example, in the same code block."""
-        is_output = LABELS.get(item.name) == OUTPUT
-        if not is_output or not self.tensors.keys() >= {LENGTHS, OUTPUT}:
+        if item.name != OUTPUT or not self.tensors.keys() >= {LENGTHS, OUTPUT}:
             return False
         last_output = [self.tensors[OUTPUT], *self.more_outputs][-1]
         if not item.text[last_output.body_stop : item.start].isspace():
@@ -128,26 +129,29 @@ class Example:
         return not _FENCE.search(item.page, last_output.body_stop, item.start)
 
     def share_input(self, before: Example) -> None:
-        """Take the InputTensor of the example before, and its axis, if this one has only lengths."""
-        has_only_lengths = self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
-        if not self.can_share or not has_only_lengths or INPUT not in before.tensors:
+        """Take the InputTensor of the example before, and its axis, if this one lacks only these."""
+        lacks_input = self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
+        if not self.can_share or not lacks_input:
+            return
+        if INPUT not in before.tensors:
             return
         self.tensors[INPUT] = before.tensors[INPUT]
         if not self.axis_line and not self.no_integer:
             self.axis_line = before.axis_line
 
     def recognize(self, *, is_below_name: bool) -> None:
-        """Find out whether it is one of this operator: `is_ours` says so.
+        """Find out whether it is an example of this operator, and set `is_ours`.
 
-        With lengths and no unknown tensors it is, since only this operator has lengths. Below the
-        name of this operator, it also is with two parts or more: then it is incomplete, or has a
-        wrong label. But its OutputTensor may show that it is one of another operator.
+        It is
+        - if it has lengths, which only this operator has, and no tensor of another name;
+        - below the name of this operator, if it has two parts or more, and its OutputTensor may be
+          a reversal. Then it is incomplete or has a wrong label, which is its problem.
         """
         unknown = [item for name, item in self.tensors.items() if name not in LABELS]
         if LENGTHS in self.tensors and not unknown:
             self.is_ours = True
-        elif is_below_name:
-            self.is_ours = self._count_parts() > 1 and not self._shows_another_operator()
+        elif is_below_name and self._count_parts() > 1:
+            self.is_ours = not self._shows_another_operator()
         if self.is_ours and unknown:
             missing = [label for label, role in _PAGE_LABELS.items() if role not in self.tensors]
             expected = " or ".join(missing) or "no more"
@@ -203,7 +207,10 @@ def _is_partly_reversed(sequence: NDArray[Any], output: NDArray[Any]) -> bool:
 
 
 def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
-    """Every example of a page, of this operator or another, from the page's items."""
+    """Every example of a page, of this operator or another, from the page's items.
+
+    None below a heading that names another operator is one of this operator.
+    """
     grouping = _Grouping(page)
     for item in items:
         if isinstance(item, AxisLine):
@@ -250,20 +257,24 @@ class _Grouping:
         self._is_description = self._describes(item, is_next=is_next)
         if self._is_description:
             self._can_share_next = self._can_share_next and item.name != INPUT
-        elif last and not self._next_axis and last.takes_output(item):
-            last.more_outputs.append(item)
-        elif last and not is_next:
-            last.add_tensor(item)
-        else:
+        elif last is None:
             self._begin_example(item)
+        elif not self._next_axis and last.takes_output(item):
+            last.more_outputs.append(item)
+        elif is_next:
+            self._begin_example(item)
+        else:
+            last.add_tensor(item)
 
     def _describes(self, item: TensorText, *, is_next: bool) -> bool:
-        """Whether a tensor is in a description, which begins as an example would."""
+        """Whether a tensor is in a description, which begins as an example does."""
         if not item.is_described_only:
             return False
-        role = LABELS.get(item.name)
-        is_first = role == INPUT or (role is None and is_next)
-        return self._is_description or is_first
+        if self._is_description:
+            return True
+        if item.name in LABELS:
+            return item.name == INPUT
+        return is_next
 
     def _begin_example(self, item: TensorText) -> None:
         example = Example(self._page, self._next_axis, self._can_share_next)

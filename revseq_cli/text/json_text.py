@@ -71,7 +71,7 @@ def parse_json(text: str, key: str | None = None) -> TensorText:
 
 
 def _load_around(text: str, values: TensorText) -> object:
-    """The text as JSON, in which 0 stands for the values."""
+    """The text as JSON, in which 0 stands for the values, as in {"Values": 0, "Sizes": [2]}."""
     start = values.body_start
     stop = values.body_stop
     if text.count("[", start, stop) != text.count("]", start, stop):

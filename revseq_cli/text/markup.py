@@ -63,7 +63,8 @@ def _replace_reference(match: re.Match[str]) -> str:
     character = html.unescape(match[0])
     if character.isspace():
         return " " * width
-    if len(character) != 1 or not character.isprintable() or character in "<>":
+    is_one = len(character) == 1 and character.isprintable()
+    if not is_one or character in "<>":
         return match[0]
     after = match.string[match.end() : match.end() + 1]
     if after.isalnum() or after == ".":

@@ -124,6 +124,9 @@ class _IntegerType:
     least: int
     most: int
 
+    def has(self, number: int | Decimal) -> bool:
+        return self.least <= number <= self.most
+
 
 def _parse_integers(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     dtype = dtypes.dtype_of(data_type)
@@ -132,9 +135,10 @@ def _parse_integers(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
         limits = np.iinfo(dtype)
         kind = _IntegerType(data_type.name, int(limits.min), int(limits.max))
     numbers = _read_plain(int, tokens, _INTEGER_CHARACTERS)
-    if not numbers or min(numbers) < kind.least or max(numbers) > kind.most:
-        # Some may be written as 1.0 or 1e3.
-        numbers = [_read_integer(i, token, kind) for i, token in enumerate(tokens)]
+    if numbers and kind.has(min(numbers)) and kind.has(max(numbers)):
+        return np.array(numbers, dtype=dtype)
+    # Some may be written as 1.0 or 1e3.
+    numbers = [_read_integer(i, token, kind) for i, token in enumerate(tokens)]
     return np.array(numbers, dtype=dtype)
 
 
@@ -147,7 +151,7 @@ def _read_integer(index: int, token: str, kind: _IntegerType) -> int:
         raise _not_a_number(index, token)
     if exact != exact.to_integral_value():
         raise LiteralError(index, f"{shown} is a fraction, which {kind.name} cannot hold")
-    if not kind.least <= exact <= kind.most:
+    if not kind.has(exact):
         limits = f"({kind.least} to {kind.most})"
         raise LiteralError(index, f"{shown} does not fit {kind.name} {limits}")
     return int(exact)

@@ -93,9 +93,9 @@ def put_brackets(
 
 
 def _count_opening(count: int, sizes: tuple[int, ...]) -> list[int]:
-    """How many brackets each row opens; so many are closed at the end of the row before.
+    """For each row, and one more after the last: how many brackets it opens.
 
-    There is one more number than rows, for the brackets that the last row closes.
+    A row closes as many as the next one opens.
     """
     numbers = np.arange(count + 1)
     opening = np.ones(count + 1, int)

@@ -57,17 +57,18 @@ class Table:
     @property
     def counts_columns(self) -> bool:
         """Whether the first line is 0, 1, 2 and so on, which pandas writes as a header."""
-        first = self.rows[0]
-        if self.header or not self.separator or len(first) < _FEWEST_COUNTED:
+        if self.header or not self.separator:
             return False
-        return len(self.rows) > 1 and first == [str(i) for i in range(self.width)]
+        if len(self.rows) < 2 or self.width < _FEWEST_COUNTED:
+            return False
+        return self.rows[0] == [str(i) for i in range(self.width)]
 
     @property
     def counts_rows(self) -> bool:
         """Whether the first column is 0, 1, 2 and so on, which pandas writes as an index."""
-        if not self.separator or self.has_one_dimension or self.width < 2:
+        if not self.separator or self.has_one_dimension:
             return False
-        if len(self.rows) < _FEWEST_COUNTED:
+        if len(self.rows) < _FEWEST_COUNTED or self.width < 2:
             return False
         return all(row[0] == str(i) for i, row in enumerate(self.rows))
 
@@ -146,12 +147,13 @@ def parse_table(
         _refuse_other_separators(text, lines[0], file)
     rows = [split_cells(line[0], separator) for line in lines]
     header: tuple[str, ...] = ()
-    if separator and rows:
+    if rows and separator:
         if column is None:
             _refuse_unnamed_index(text, lines[0].start(), rows[0], separator, file)
         if _has_names(rows[0], column):
-            header = tuple(rows.pop(0))
-            lines.pop(0)
+            header = tuple(rows[0])
+            rows = rows[1:]
+            lines = lines[1:]
     if not rows:
         raise FormatError("contains no number", "a table of numbers")
     _refuse_comments(text, lines, separator, file)

@@ -43,8 +43,8 @@ class TensorText:
     have examples of other operators, too.
 
     `stated_type` and `stated_sizes` are what a text says without a header: next to the values in
-    JSON, or where NumPy and PyTorch print it. `others` are the other keys of an object of JSON from
-    which it is one.
+    JSON, or where NumPy and PyTorch print it. A tensor that is the value of a key of a JSON object
+    has the other keys of that object in `others`.
     """
 
     name: str
@@ -105,12 +105,9 @@ class TensorText:
             found = f"{self.name} has no values"
             raise self.error(self.start, found, "rows in brackets below the header")
         sizes = self.sizes
-        if (
-            sizes
-            and 0 in sizes
-            and not bodies.NUMBER.search(self.text, self.body_start, self.body_stop)
-        ):
-            return _make_empty(sizes, data_type)
+        if sizes and 0 in sizes:
+            if not bodies.NUMBER.search(self.text, self.body_start, self.body_stop):
+                return _make_empty(sizes, data_type)
         shape, texts = self.shape_and_numbers
         try:
             values = numbers.parse_numbers(texts, data_type)
@@ -156,8 +153,10 @@ class TensorText:
 
         Leading sizes of 1 need no brackets, and JSON's Values may be one flat list.
         """
-        rank = len(shape)
-        if sizes[-rank:] == shape and prod(sizes[:-rank]) == 1:
+        if not shape:
+            return not sizes
+        leading = len(sizes) - len(shape)
+        if sizes[-len(shape) :] == shape and prod(sizes[:leading]) == 1:
             return True
         return not self.desc and shape == (prod(sizes),)
 
