@@ -29,7 +29,7 @@ from revseq_cli.pipeline.resources import Resources
 _UNWRITTEN = 119  # in the output before the operator runs; exact in all data types
 
 
-class Written(NamedTuple):
+class WrittenModel(NamedTuple):
     """What was written, the model first, the output that DxDispatch will write, and notes."""
 
     files: list[str]
@@ -37,30 +37,34 @@ class Written(NamedTuple):
     notes: list[str]
 
 
-def name_tensor(model: Path, role: str) -> Path:
+def name_npy(model: Path, role: str) -> Path:
     """The .npy file of a tensor of a model."""
     return model.with_name(f"{model.stem}.{role}.npy")
 
 
-def write_model(job: Job, path: Path, *, overwrite: bool) -> Written:
+def write_model(job: Job, path: Path, *, overwrite: bool) -> WrittenModel:
     """Write the model of a job, and a .npy for each of its tensors; all of them or nothing."""
     file = NewFile(str(path), overwrite=overwrite, inputs=job.files)
     sinks: list[tuple[Source, FileSink]] = []
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
-        # In C order and little-endian; one element in memory.
-        like = np.broadcast_to(np.zeros((), source.dtype.newbyteorder("<")), source.sizes)
-        template = MemorySource(source.name, like, source.storage)
-        target = Reference(str(name_tensor(path, role)))
+        target = Reference(str(name_npy(path, role)))
+        template = make_template(source)
         sinks.append((source, create_sink(target, template, overwrite=overwrite, inputs=job.files)))
-    tensors = [sink.file for _, sink in sinks]
-    with FileTransaction(*tensors, file) as together:  # the model gets its name last
+    npy_files = [sink.file for _, sink in sinks]
+    with FileTransaction(*npy_files, file) as transaction:  # the model gets its name last
         for source, sink in sinks:
             with sink:
                 passes.copy(source, sink, plan_pass(source, sink, Resources()))
         job.recheck()
         file.write(make_model(job, path).encode())
-    files = [file.name, *(tensor.name for tensor in tensors)]
-    return Written(files, name_tensor(path, OUTPUT), [*together.notes])
+    names = [file.name, *(npy.name for npy in npy_files)]
+    return WrittenModel(names, name_npy(path, OUTPUT), [*transaction.notes])
+
+
+def make_template(source: Source) -> MemorySource:
+    """A tensor like the source in C order and little-endian, which takes one element of memory."""
+    zero = np.zeros((), source.dtype.newbyteorder("<"))
+    return MemorySource(source.name, np.broadcast_to(zero, source.sizes), source.storage)
 
 
 def make_model(job: Job, path: Path) -> str:
@@ -70,7 +74,7 @@ def make_model(job: Job, path: Path) -> str:
     resources: dict[str, Any] = {}
     tensors: dict[str, Any] = {}
     for role, desc in descs.items():
-        initial: dict[str, Any] = {"sourcePath": name_tensor(path, role).name}
+        initial: dict[str, Any] = {"sourcePath": name_npy(path, role).name}
         if role == OUTPUT:
             initial = {"valueCount": desc.element_count, "value": _UNWRITTEN}
         resources[role] = make_resource(desc, initial)
@@ -84,7 +88,7 @@ def make_model(job: Job, path: Path) -> str:
     write = {
         "type": "writeFile",
         "resource": OUTPUT,
-        "targetPath": name_tensor(path, OUTPUT).name,
+        "targetPath": name_npy(path, OUTPUT).name,
         "dimensions": list(values.sizes),  # without them the .npy would be flat
     }
     model = {

@@ -18,7 +18,9 @@ from revseq_cli.porting.sequences import Sequences
 
 _MOST = 1 << 18  # elements of a sample
 _MOST_LONG = 1 << 20  # elements of a sample of few long sequences
+_LEAST = 1 << 12  # elements of a sample, also if the memory is small
 _BYTES = 256  # of memory for each element of a sample
+_COPIES = 4  # of a window: the input, both outputs, and one while it is read
 _EXAMPLES = 12  # wrong sequences whose neighbours are in a sample
 
 
@@ -35,15 +37,15 @@ def read_evidence(
     `values` is the input, and `sequences` are those of the whole tensor.
     """
     window: Region | None = tuple(slice(0, size) for size in sequences.shape)
-    if 4 * pair.a.desc.total_bytes > memory:
-        window = _choose_window(sequences, wrong, memory // 4 // pair.a.dtype.itemsize)
+    if _COPIES * pair.a.desc.total_bytes > memory:
+        window = _choose_window(sequences, wrong, memory // _COPIES // pair.a.dtype.itemsize)
     if window is None:
         return None
     lengths = sequences.lengths
     part = Sequences(
         sizes_of(window), sequences.axis, lengths[_clip(window, lengths.shape)], sequences.width
     )
-    most = max(1 << 12, memory // _BYTES)
+    most = max(_LEAST, memory // _BYTES)
     index: list[Array] | None = [np.arange(size) for size in part.shape]
     if prod(part.shape) > min(_MOST, most):
         index = _choose_sequences(part, wrong[_clip(window, wrong.shape)], most)
