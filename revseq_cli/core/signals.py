@@ -6,8 +6,8 @@ While there is nothing to undo, the system ends the process. Inside `defer`, the
 only noted: `check`, which all long work calls, then raises Stopped. A second signal ends the
 process at once.
 
-A handler raises no exception, because that could leave a lock held, and h5py would swallow it. The
-exception is code that waits for the reader of a pipe, inside `stop_at_once`.
+A handler raises nothing, because that could leave a lock held, and h5py would swallow it. Only code
+that waits for the reader of a pipe is interrupted, inside `stop_at_once`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _received: list[tuple[int, float]] = []  # signals, and when they came
 _is_command = False
 _stops_at_once = False
 _depth = 0  # of contexts of `defer`
+# The last of these shows the progress of stages, such as "reverse" and "verify". A worker has none.
+watchers: list[Watcher] = []
 
 
 class Stopped(BaseException):
@@ -60,6 +62,7 @@ def defer() -> Iterator[None]:
     _depth += 1
     if _depth == 1:
         _set_handler(_note)
+        _end_by_second_interrupt()
     try:
         yield
     finally:
@@ -73,11 +76,15 @@ def _set_handler(handler: Any) -> None:  # noqa: ANN401 - a function, or a const
     if not _is_command:
         return
     for number in platform.SIGNALS:
-        if signal.getsignal(number) is signal.SIG_IGN:  # as SIGHUP under nohup
-            continue
-        signal.signal(number, handler)
-        if handler is _note and number == signal.SIGINT:
-            platform.end_by_second(number)
+        is_ignored = signal.getsignal(number) is signal.SIG_IGN  # as SIGHUP under nohup
+        if not is_ignored:
+            signal.signal(number, handler)
+
+
+def _end_by_second_interrupt() -> None:
+    """Let a second Ctrl-C end the process even while C code runs, which calls no handler."""
+    if signal.getsignal(signal.SIGINT) is _note:
+        platform.end_by_second(signal.SIGINT)
 
 
 def _note(number: int, _frame: object) -> None:
@@ -131,10 +138,6 @@ def leave_to_parent() -> None:
         if number != signal.SIGTERM:
             signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-# The last of these shows the progress of stages, such as "reverse" and "verify". A worker has none.
-watchers: list[Watcher] = []
 
 
 @contextlib.contextmanager

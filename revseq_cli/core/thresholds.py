@@ -37,11 +37,13 @@ TILE = 1 << 16  # elements of a tile whose indices have 16 bits
 # Elements of a tile at one outer index: one bit of an index must be free, and indices below 0 must
 # differ from all others.
 TILE_ROW = 1 << 14
-FEW_SEQUENCES = 8  # are reversed one by one
-LONG_SEQUENCE = 384  # elements: such sequences, too
-LONG_COLUMN = 512  # elements: such columns, too
-WINDOWS = (32, 2048)  # elements of sequences that are moved whole
-WINDOW_WORD = 4  # the largest word in which they are
+# Sequences are reversed one by one if there are only so many of them, or if each has so many
+# elements. So are columns of so many elements.
+FEW_SEQUENCES = 8
+LONG_SEQUENCE = 384
+LONG_COLUMN = 512
+WINDOWS = (32, 2048)  # the least and the most elements of sequences that are moved whole
+WINDOW_WORD = 4  # bytes of the largest words of sequences that are moved whole
 # Words that are gathered from anywhere: each brings half a cache line or more.
 WIDE_WORD = 32
 PACKED_ROW = (64, 512)  # the least and the most of a row of packed columns

@@ -50,9 +50,9 @@ def open_file(path: str, unchanged: Identity | None = None, name: str = "") -> I
     `name` is what to call it, where that is not its path.
     """
     if is_address(path):
-        from revseq_cli.files.remote.fetched import open_input
+        from revseq_cli.files.remote import fetched
 
-        with open_input(path, unchanged, name) as remote:
+        with fetched.open_input(path, unchanged, name) as remote:
             yield remote
     else:
         from revseq_cli.files.local import open_local
@@ -75,9 +75,9 @@ def open_folder(path: str) -> Folder:
 def recheck(path: str, identity: Identity) -> None:
     """TensorIOError if a file is not as it was at `identity`."""
     if is_address(path):
-        from revseq_cli.files.remote.states import recheck
+        from revseq_cli.files.remote import states
 
-        recheck(path, identity)
+        states.recheck(path, identity)
     else:
         from revseq_cli.files.local import recheck_local
 
@@ -87,9 +87,9 @@ def recheck(path: str, identity: Identity) -> None:
 def refresh_states(paths: Collection[str]) -> None:
     """Ask for the states of remote files together, before the `recheck` of each of them."""
     if all(map(is_address, paths)):
-        from revseq_cli.files.remote.states import refresh_states
+        from revseq_cli.files.remote import states
 
-        refresh_states(paths)
+        states.refresh_states(paths)
 
 
 def fetch(path: str, identity: Identity) -> None:
@@ -99,9 +99,9 @@ def fetch(path: str, identity: Identity) -> None:
     machine, or where the temporary folder has no room for it.
     """
     if is_address(path):
-        from revseq_cli.files.remote.fetched import fetch
+        from revseq_cli.files.remote import fetched
 
-        fetch(path, identity)
+        fetched.fetch(path, identity)
 
 
 def fetch_for_jobs(paths: Iterable[str]) -> contextlib.AbstractContextManager[None]:
@@ -109,9 +109,9 @@ def fetch_for_jobs(paths: Iterable[str]) -> contextlib.AbstractContextManager[No
     remote = [path for path in paths if is_address(path)]
     if not remote:
         return contextlib.nullcontext()
-    from revseq_cli.files.remote.fetched import fetch_for_jobs
+    from revseq_cli.files.remote import fetched
 
-    return fetch_for_jobs(remote)
+    return fetched.fetch_for_jobs(remote)
 
 
 def limit_memory(size: int) -> None:
@@ -123,17 +123,17 @@ def copy_cache() -> RemoteCache | None:
     """What this process knows of remote files, for workers that are no forks of it."""
     if "revseq_cli.files.remote.fetched" not in sys.modules:
         return None
-    from revseq_cli.files.remote.fetched import copy_cache
+    from revseq_cli.files.remote import fetched
 
-    return copy_cache()
+    return fetched.copy_cache()
 
 
 def take_cache(cache: RemoteCache | None) -> None:
     """Know what another process knows of remote files."""
     if cache:
-        from revseq_cli.files.remote.fetched import take_cache
+        from revseq_cli.files.remote import fetched
 
-        take_cache(cache)
+        fetched.take_cache(cache)
 
 
 def close() -> None:
@@ -150,7 +150,7 @@ def forget_folders() -> None:
 
 
 def waits_for_servers(path: str) -> bool:
-    """Whether who reads or writes the file waits most of the time."""
+    """Whether to read or write the file is mostly to wait."""
     return is_address(path)
 
 
@@ -160,12 +160,12 @@ def count_requests(path: str, size: int) -> int:
 
 
 def least_run(path: str) -> int:
-    """The fewest bytes in a row that are worth reading one by one."""
+    """The fewest bytes of a run that is worth a read by itself."""
     return thresholds.LONG_RUN if is_address(path) else thresholds.SHORT_RUN
 
 
 def cheap_run(path: str) -> int:
-    """The bytes in a row after which more make no difference; 0 for a file of this machine."""
+    """The bytes of a run that make up for the time of its request; 0 for a file of this machine."""
     return thresholds.REMOTE_RUN if is_address(path) else 0
 
 
@@ -175,9 +175,9 @@ def cheap_run(path: str) -> int:
 def exists(path: str) -> bool:
     """Whether there is such a file; for an address, whether its server says so."""
     if is_address(path):
-        from revseq_cli.files.remote.states import has_file
+        from revseq_cli.files.remote import states
 
-        return has_file(path)
+        return states.has_file(path)
     return os.path.exists(path)
 
 
@@ -190,9 +190,9 @@ def is_folder(path: str, *, assumed: bool = False) -> bool:
         return os.path.isdir(path)
     if assumed:
         return True
-    from revseq_cli.files.remote.fetched import is_folder
+    from revseq_cli.files.remote import fetched
 
-    return is_folder(path)
+    return fetched.is_folder(path)
 
 
 def can_list_files(path: str) -> bool:
@@ -200,13 +200,13 @@ def can_list_files(path: str) -> bool:
     return not (is_address(path) and is_web(path))
 
 
-def has_any(folder: str, names: Collection[str]) -> bool:
+def has_any(path: str, names: Collection[str]) -> bool:
     """Whether one of these files is in the folder."""
-    if not is_address(folder):
-        return any(os.path.exists(os.path.join(folder, name)) for name in names)
-    from revseq_cli.files.remote.folder import has_any
+    if not is_address(path):
+        return any(os.path.exists(os.path.join(path, name)) for name in names)
+    from revseq_cli.files.remote import folder
 
-    return has_any(folder, names)
+    return folder.has_any(path, names)
 
 
 def list_files(path: str) -> dict[str, Identity] | None:
@@ -216,27 +216,27 @@ def list_files(path: str) -> dict[str, Identity] | None:
     """
     if not is_address(path):
         return None
-    from revseq_cli.files.remote.folder import list_files
+    from revseq_cli.files.remote import folder
 
-    return list_files(path)
+    return folder.list_files(path)
 
 
 def list_files_once(path: str) -> dict[str, Identity] | None:
     """The same as `list_files`, as this job has listed them already."""
     if not is_address(path):
         return None
-    from revseq_cli.files.remote.folder import list_files_once
+    from revseq_cli.files.remote import folder
 
-    return list_files_once(path)
+    return folder.list_files_once(path)
 
 
 def cache_states(paths: Iterable[str]) -> None:
     """Ask for the states of many remote files, by one listing of each folder with several of them."""
     remote = [path for path in paths if is_address(path)]
     if remote:
-        from revseq_cli.files.remote.states import cache_states
+        from revseq_cli.files.remote import states
 
-        cache_states(remote)
+        states.cache_states(remote)
 
 
 def time_of_change(path: str) -> int | None:
@@ -245,9 +245,9 @@ def time_of_change(path: str) -> int | None:
     None where there is none.
     """
     if is_address(path):
-        from revseq_cli.files.remote.states import time_of_change
+        from revseq_cli.files.remote import states
 
-        return time_of_change(path)
+        return states.time_of_change(path)
     try:
         status = os.stat(path)
     except OSError:
@@ -266,9 +266,9 @@ def list_matching(pattern: str) -> list[str]:
     Folders end in a slash.
     """
     if is_address(pattern):
-        from revseq_cli.files.remote.states import list_matching
+        from revseq_cli.files.remote import states
 
-        return list_matching(pattern)
+        return states.list_matching(pattern)
     path = parse_name(pattern)
     names = sorted(glob.glob(path, recursive=True))
     # The listing of a folder says which names in it are folders, without a look at each.
@@ -288,7 +288,7 @@ def parse_name(text: str) -> str:
 
 
 def require_path(text: str) -> str:
-    """The path that a text names; UsageError for an address, of which not every output has one."""
+    """The path that a text names; UsageError for an address, to which this output is not written."""
     if is_address(text):
         raise UsageError("an address", "a file of this machine", where=Address(text))
     return parse_name(text)
@@ -370,20 +370,25 @@ def new_file(
     return local_kind(path, overwrite=overwrite, inputs=inputs)
 
 
-def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
-    """A file of this machine to write, which replaces the one that was so at `unchanged`.
+def new_version(path: str, unchanged: Identity, inputs: Iterable[Identity] = ()) -> NewFile:
+    """A file of this machine to write, which replaces the one that was so at `unchanged`."""
+    from revseq_cli.files.new import NewVersion
 
-    A folder without it.
-    """
-    from revseq_cli.files.new import NewFolderVersion, NewVersion
-
-    if unchanged is None:
-        return NewFolderVersion(path, overwrite=True, inputs=inputs)
     return NewVersion(path, unchanged, inputs)
 
 
-def is_replaceable(path: str) -> bool:
-    """Whether an output can be a new version of this file, with something added to it."""
+def new_folder_version(path: str, inputs: Iterable[Identity] = ()) -> NewFile:
+    """A folder of this machine to write, which replaces the one of its name."""
+    from revseq_cli.files.new import NewFolderVersion
+
+    return NewFolderVersion(path, overwrite=True, inputs=inputs)
+
+
+def can_be_added_to(path: str) -> bool:
+    """Whether something can be added to this file.
+
+    It cannot at an address: no upload can require that the file has not changed since it was read.
+    """
     return not is_address(path)
 
 
@@ -410,6 +415,6 @@ def folder_of_temporary_files(path: str) -> Path:
 def remove_partial_store(path: str, mark: str) -> None:
     """Remove a store at an address that jobs with that mark have written in part."""
     if is_address(path):
-        from revseq_cli.files.remote.new import remove_partial_store
+        from revseq_cli.files.remote import new
 
-        remove_partial_store(path, mark)
+        new.remove_partial_store(path, mark)

@@ -6,13 +6,11 @@ All is done in the calling thread: workers can be forked, and a signal ends a wa
 from __future__ import annotations
 
 import asyncio
-import functools
-import os
-import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from revseq_cli.core import signals
+from revseq_cli.files.threads import once_per_thread
 
 _Result = TypeVar("_Result")
 # Seconds that cancelled work may take for what it undoes, such as to abort an upload.
@@ -34,17 +32,8 @@ class _Loop(asyncio.SelectorEventLoop):
         return future
 
 
-def thread_key() -> tuple[int, int]:
-    """What tells this thread from all others, those of other processes among them.
-
-    A fork can use nothing that belongs to a loop of its parent. So whatever belongs to one is kept
-    by this key.
-    """
-    return os.getpid(), threading.get_ident()
-
-
-@functools.cache  # a fork leaves its parent's loop as it is, since to close it would disturb the parent
-def _make_loop(_key: tuple[int, int]) -> _Loop:
+@once_per_thread  # a fork can use nothing that belongs to a loop of its parent
+def _loop_of_thread() -> _Loop:
     loop = _Loop()
     loop.set_exception_handler(lambda *_: None)  # connections stay open until the process ends
     return loop
@@ -60,8 +49,7 @@ def run_together(
     """
     if not works:
         return []
-    loop = _make_loop(thread_key())
-    return loop.run_until_complete(_watch(works, most or len(works), stops=stops))
+    return _loop_of_thread().run_until_complete(_watch(works, most or len(works), stops=stops))
 
 
 async def _watch(

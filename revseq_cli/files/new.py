@@ -50,7 +50,7 @@ class NewFile:
     `is_created`. Other temporary files of the job are next to the file `next_to`.
     """
 
-    address = ""  # of a folder whose files are uploaded by workers
+    address = ""  # of a Zarr store whose chunks are uploaded by workers
     reaches_workers = True  # whether workers in other processes, or on other machines, can write it
     _mode = 0o666
 

@@ -43,10 +43,11 @@ def create_sink(
     if not row.has_names:
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     own_file = _find_own_file(reference, row, overwrite=overwrite)
-    if own_file:
+    is_replaced_store = replaces_store and row is ZARR and _is_only_store(path)
+    if own_file and own_file.identity:
         file: NewFile = files.new_version(path, own_file.identity, inputs)
-    elif replaces_store and row is ZARR and _is_only_store(path):
-        file = files.new_version(path, None, inputs)
+    elif own_file or is_replaced_store:
+        file = files.new_folder_version(path, inputs)
     else:
         # If another command creates the file in the meantime, to add a tensor to it, that is kept.
         may_replace = overwrite and not _is_addition(reference, row)
@@ -114,7 +115,7 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
     path = reference.path
     if not _is_addition(reference, row) or not files.exists(path):
         return None
-    if not files.is_replaceable(path):
+    if not files.can_be_added_to(path):
         expected = "a new address: a tensor is added only to a file of this machine"
         raise UsageError("exists already", expected, where=f"{path}::{reference.key}")
     own_row = _find_own_format(path)

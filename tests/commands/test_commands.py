@@ -41,7 +41,7 @@ def test_options_override_the_job_file(revseq, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), (".: a directory",)), (("noext", "n.npy"), ("has no suffix", "add --input-format npy\n")),
+        (("none.npy", "n.npy"), ("none.npy: no such file",)), ((".", "n.npy"), (".: a folder",)), (("noext", "n.npy"), ("has no suffix", "add --input-format npy\n")),
         (("x.dat", "n.npy"), ("x.dat: has the unknown suffix .dat", "--input-format npy\n")),
         (("x.npy", "i.npy", "--feature-level", "5_0"), ("i.npy: DataType is INT64", "--lengths-dtype UINT32")),
         (("x.npy", "x.npy"), ("x.npy: has the shape {3,4}", "{3,1}")), (("x.npy::a", "n.npy"), ("a .npy file has one tensor",)),

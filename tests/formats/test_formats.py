@@ -88,7 +88,7 @@ class Contract:
         with pytest.raises(TensorIOError, match="no such file"):
             open_(tmp_path / f"none{self.suffix}")
         (tmp_path / f"d{self.suffix}").mkdir()
-        with pytest.raises(TensorIOError, match="a directory"):
+        with pytest.raises(TensorIOError, match="a folder"):
             open_(tmp_path / f"d{self.suffix}")
 
     @pytest.mark.needs("fifos")

@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 from revseq_cli.core import errors, platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
 from revseq_cli.files.address import Address
-from revseq_cli.files.event_loop import run_together, thread_key
+from revseq_cli.files.event_loop import run_together
 from revseq_cli.files.remote.faults import MOST_SILENCE, retry, wrap_remote_errors
 from revseq_cli.files.remote.path import RemotePath
 from revseq_cli.files.remote.s3 import S3Path, make_s3_options
 from revseq_cli.files.remote.web import WebPath, make_web_options
+from revseq_cli.files.threads import once_per_thread
 
 _Result = TypeVar("_Result")
 _Question = Callable[[RemotePath], Coroutine[Any, Any, _Result]]
@@ -34,83 +35,83 @@ _LEAST_SECRET = 8  # characters
 def connect(path: str) -> RemotePath:
     """The address, bound to the file system that asks its server."""
     address = Address(path)
-    store = address.parts.store
+    scheme = address.parts.scheme
     kind = _find_class(address)
     url = _make_url(address)
     try:
-        system = _open_system(kind, url, store)
+        system = _open_system(kind, url, scheme)
     except ImportError:
         raise _make_package_error(address) from None
     inside = str(kind._strip_protocol(url))
-    return _CLASSES.get(store, RemotePath)(system, inside, address)
+    return _CLASSES.get(scheme, RemotePath)(system, inside, address)
 
 
 def _find_class(address: Address) -> Any:
     """The class of fsspec for the kind of store."""
-    store = address.parts.store
-    if store == "gs":  # gcsfs would ask for more by gRPC, whose threads let a forked worker hang
+    scheme = address.parts.scheme
+    if scheme == "gs":  # gcsfs would ask for more by gRPC, whose threads let a forked worker hang
         os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     try:
         import fsspec
 
-        return fsspec.get_filesystem_class(store)
+        return fsspec.get_filesystem_class(scheme)
     except ImportError:
         raise _make_package_error(address) from None
     except ValueError:
         raise UsageError(
-            f"unknown scheme {store}://", "s3, gs, az, https or another of fsspec", where=address
+            f"unknown scheme {scheme}://", "s3, gs, az, https or another of fsspec", where=address
         ) from None
 
 
 def _make_package_error(address: Address) -> FormatError:
-    store = address.parts.store
-    packages = f"fsspec {_PACKAGES.get(store, '')}".strip()
+    scheme = address.parts.scheme
+    packages = f"fsspec {_PACKAGES.get(scheme, '')}".strip()
     hint = platform.pip(f"install {packages}")
-    return FormatError(f"an address of {store}", f"the packages {packages}", hint, address)
+    return FormatError(f"an address of {scheme}", f"the packages {packages}", hint, address)
 
 
 def _make_url(address: Address) -> str:
     """The whole address under the scheme by which fsspec knows it."""
     rest = address.full.partition("://")[2]
-    store = address.parts.store
-    if store == "az" and address.parts.user:
-        store = "abfss"
-    return f"{store}://{rest}"
+    scheme = address.parts.scheme
+    if scheme == "az" and address.parts.user:
+        scheme = "abfss"
+    return f"{scheme}://{rest}"
 
 
-@functools.cache
-def _systems_of_thread(_key: tuple[int, int]) -> dict[object, Any]:
+@once_per_thread
+def _systems_of_thread() -> dict[object, Any]:
     return {}
 
 
-def _open_system(kind: Any, url: str, store: str) -> Any:
+def _open_system(kind: Any, url: str, scheme: str) -> Any:
     """The file system of this thread for an address; those of one server share it."""
-    systems = _systems_of_thread(thread_key())
+    systems = _systems_of_thread()
     options = kind._get_kwargs_from_urls(url)
-    key = (store, repr(options))
+    key = (scheme, repr(options))
     if key not in systems:
         _hide_variables()
-        systems[key] = _make_system(kind, options, store)
+        systems[key] = _make_system(kind, options, scheme)
     return systems[key]
 
 
-def _make_system(kind: Any, options: dict[str, Any], store: str) -> Any:
+def _make_system(kind: Any, options: dict[str, Any], scheme: str) -> Any:
     if not kind.async_impl:
         from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
         return AsyncFileSystemWrapper(kind(**options), asynchronous=True)
     options |= {"asynchronous": True, "use_listings_cache": False, "skip_instance_cache": True}
-    system = kind(**options, **_choose_timeouts(kind, store))
-    if store == "s3":
+    system = kind(**options, **_choose_timeouts(kind, scheme))
+    if scheme == "s3":
         system.retries = 1
     return system
 
 
-def _choose_timeouts(kind: Any, store: str) -> dict[str, Any]:
+def _choose_timeouts(kind: Any, scheme: str) -> dict[str, Any]:
     """The options that say how long a file system waits."""
-    if store == "s3":
+    if scheme == "s3":
         return make_s3_options()
-    if store in ("http", "https"):
+    if scheme in ("http", "https"):
         return make_web_options()
     takes = inspect.signature(kind.__init__).parameters
     names = ("connection_timeout", "read_timeout", "requests_timeout")

@@ -212,21 +212,21 @@ def _make_error(address: Address, doing: str, error: Exception) -> TensorIOError
 
 def _about_login(address: Address, doing: str, fault: Fault) -> TensorIOError | None:
     """The error where the fault is about credentials or rights."""
-    store = address.parts.store
-    login = _LOGINS.get(store, "")
+    scheme = address.parts.scheme
+    login = _LOGINS.get(scheme, "")
     if fault.code in _EXPIRED_CODES or fault.kind in _EXPIRED_CODES:
         found = f"cannot {doing}: the credentials have expired"
-        return NoRightError(found, hint=_RENEWALS.get(store, login), where=address)
+        return NoRightError(found, hint=_RENEWALS.get(scheme, login), where=address)
     if fault.kind == "ProfileNotFound":
         found = f"cannot {doing}: {_short(fault.words)}"
         hint = "to list the profiles, type: aws configure list-profiles"
         return NoRightError(found, hint=hint, where=address)
-    if store == "az" and "account" in fault.words and isinstance(fault.cause, ValueError):
+    if scheme == "az" and "account" in fault.words and isinstance(fault.cause, ValueError):
         hint = "to name the account, type: export AZURE_STORAGE_ACCOUNT_NAME=ACCOUNT"
         return NoRightError(f"cannot {doing}: no storage account", hint=hint, where=address)
     if fault.kind in _NO_CREDENTIALS:
         return NoRightError(f"cannot {doing}: there are no credentials", hint=login, where=address)
-    if _is_in_other_region(store, fault):
+    if _is_in_other_region(scheme, fault):
         found = f"cannot {doing}: the bucket is in another region"
         if "expecting" in fault.words:  # "the region 'a' is wrong; expecting 'b'"
             found += f" ({_short(fault.words)})"
@@ -240,12 +240,12 @@ def _about_login(address: Address, doing: str, fault: Fault) -> TensorIOError | 
     return None
 
 
-def _is_in_other_region(store: str, fault: Fault) -> bool:
+def _is_in_other_region(scheme: str, fault: Fault) -> bool:
     """Whether the bucket is in another region than the one that was asked."""
     if fault.code in _WRONG_REGIONS:
         return True
     # Botocore asks without an end where a store does not say in which region its bucket is.
-    return store == "s3" and (fault.status == 301 or fault.kind == "RecursionError")
+    return scheme == "s3" and (fault.status == 301 or fault.kind == "RecursionError")
 
 
 def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
@@ -257,7 +257,7 @@ def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
     elif fault.kind == "TooManyRedirects":
         found = "the server redirects in a circle"
         hint = "check the address in a browser"
-    elif fault.status and address.parts.store in ("http", "https"):
+    elif fault.status and address.parts.scheme in ("http", "https"):
         found = f"the server answers {fault.status} {getattr(fault.cause, 'reason', '') or ''}"
         hint = "try again later" if fault.status in _BUSY else ""
     elif fault.status or fault.code:

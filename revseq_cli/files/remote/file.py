@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, cast
 from revseq_cli.core import thresholds
 from revseq_cli.files.address import Address
 from revseq_cli.files.budget import count_parallel_requests
-from revseq_cli.files.event_loop import thread_key
 from revseq_cli.files.input_file import (
     Identity,
     InputFile,
@@ -26,22 +25,23 @@ from revseq_cli.files.input_file import (
 from revseq_cli.files.remote.connect import ask, ask_all
 from revseq_cli.files.remote.path import RemotePath
 from revseq_cli.files.remote.states import identity_of_state
+from revseq_cli.files.threads import once_per_thread
 
 _MOST_OPEN = 16  # files of a thread
 
 
-@functools.cache
-def _files_of_thread(_key: tuple[int, int]) -> OrderedDict[str, RemoteFile]:
+@once_per_thread
+def _files_of_thread() -> OrderedDict[str, RemoteFile]:
     """The files that a thread has open, the one that was used last at the end."""
     return OrderedDict()
 
 
 def open_remote(path: str, unchanged: Identity | None = None) -> RemoteFile:
-    """The file, as this thread has it open, or opened anew if it must be as it was at `unchanged`.
+    """The file, as this thread has it open; if it has not, its server is asked.
 
-    Each later answer must be of the same state.
+    With `unchanged`, the file must be in that state, and the first read will tell.
     """
-    files = _files_of_thread(thread_key())
+    files = _files_of_thread()
     key = Address(path).full
     file = files.pop(key, None)
     if file is None or unchanged not in (None, file.identity):
@@ -54,7 +54,7 @@ def open_remote(path: str, unchanged: Identity | None = None) -> RemoteFile:
 
 def forget_files() -> None:
     """Forget what this thread has open."""
-    _files_of_thread(thread_key()).clear()
+    _files_of_thread().clear()
 
 
 @dataclass(frozen=True)
@@ -120,17 +120,17 @@ class RemoteFile(InputFile):
         self.read_runs([(offset, buffer)])
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]]) -> None:
-        """Fill each buffer from its offset, as many together as may be asked for at once."""
+        """Fill each buffer from its offset, in groups of as many bytes as are fetched at once."""
         waiting: list[_Run] = []
         size = 0
-        enough = thresholds.REMOTE_PIECE * count_parallel_requests()
+        most = thresholds.REMOTE_PIECE * count_parallel_requests()
         for offset, buffer in runs:
             run = _Run(offset, buffer)
             if run.stop > self.identity.size:
                 raise make_truncation_error(self.name)
             waiting.append(run)
             size += len(buffer)
-            if size >= enough:
+            if size >= most:
                 self._read_together(waiting)
                 waiting = []
                 size = 0

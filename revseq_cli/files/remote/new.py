@@ -54,11 +54,11 @@ class NewRemoteFile(NewFile):
 
     def _refuse_address(self) -> None:
         """UsageError for an address where nothing is written in one step, or of a version."""
-        store = self.name.parts.store
-        if store == "memory":
+        scheme = self.name.parts.scheme
+        if scheme == "memory":
             found = "is in the memory of this process, and would be lost at its end"
             raise UsageError(found, "a file, or an address of a bucket", where=self.name)
-        if store not in _WRITTEN:
+        if scheme not in _WRITTEN:
             hint = "write it here, then upload it"
             raise UsageError("can only be read", "an address of a bucket", hint, self.name)
         if self.name.parts.query:

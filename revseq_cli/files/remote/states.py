@@ -24,7 +24,7 @@ _for_recheck: dict[str, Identity] = {}
 
 
 def identity_of_state(path: str, state: State) -> Identity:
-    """The identity of a file at an address, which stands for its device."""
+    """The identity of a remote file. Its device stands for the address, and its inode for the content."""
     content = hash_of(state.content) if state.content else 0
     return Identity(hash_of(canonical(path)), content, state.size, state.moment, 0)
 
