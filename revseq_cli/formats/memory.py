@@ -38,7 +38,8 @@ class _MemoryReadTask:
 class MemorySource(Source):
     """A tensor in memory.
 
-    `order` is the memory order that it has for the user; without it, that of `values`.
+    `order` is the memory order of a tensor that `values` are a copy of: they cannot tell it if a
+    dimension has size 1. Without it, it is that of `values`.
     """
 
     def __init__(

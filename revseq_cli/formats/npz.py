@@ -24,6 +24,7 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import HALVES, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files import local
+from revseq_cli.files.address import STORE_FILES
 from revseq_cli.files.copies import CopiedPart
 from revseq_cli.files.input_file import Identity, InputFile
 from revseq_cli.files.new import NewFile
@@ -33,7 +34,7 @@ from revseq_cli.formats.contract import FileSink, Location, Original, Source, St
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import CompressedSource, RawSink, RawSource, RawTensor
 from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name, refuse_bomb
-from revseq_cli.formats.table import NPY_MAGIC, STORE_FILES, ZIP_MAGIC
+from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
 _DAMAGE = (

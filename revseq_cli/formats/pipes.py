@@ -81,7 +81,7 @@ def read_pipe(path: str) -> bytes | PipedNpy:
         else:
             stream = stack.enter_context(open(path, "rb"))
         head = stream.read(64)
-        kind = table.kind_of(head)
+        kind = table.find_kind(head)
         if kind and kind.format is table.NPY:
             return read_npy(name, stream, head)
         if kind and kind.format in (table.HDF5, table.NPZ):

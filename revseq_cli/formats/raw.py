@@ -182,6 +182,7 @@ class RawSource(Source):
     ) -> None:
         self.tensor = tensor
         self.key = key
+        # The states of the file that is read, and of the user's: a compressed tensor has two files.
         self.unchanged = unchanged
         self.identity = unchanged
         self.storage = storage

@@ -46,7 +46,7 @@ def recognize(path: str, *, is_folder: bool) -> Recognition:
         head = fd.read(64, 0)
         if table.is_safetensors(head, fd.identity.size - 8):
             return Recognition(table.SAFETENSORS)
-        kind = table.kind_of(head)
+        kind = table.find_kind(head)
         if kind is not None and kind.format is NPY:
             return Recognition(NPY, head=Head(fd.identity, fd.read(HEAD_BYTES, 0)))
         if table.is_hdf5(fd):
@@ -69,7 +69,7 @@ def _find_compressed_format(path: str, compression: Compression) -> Format | Non
     # Few files are compressed.
     from revseq_cli.formats.compressed import decompress, decompress_hint
 
-    kind = table.kind_of(next(decompress(path, compression), b""))
+    kind = table.find_kind(next(decompress(path, compression), b""))
     if kind is None:
         return None
     row = kind.format

@@ -221,7 +221,7 @@ class Reference:
     @property
     def head(self) -> Head | None:
         """The first bytes of a .npy file, if they were read to find its format."""
-        if "_recognition" not in vars(self):
+        if "_recognition" not in vars(self):  # the format was typed, and the file not looked at
             return None
         return self._recognition.head
 

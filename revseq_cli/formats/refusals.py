@@ -16,11 +16,11 @@ from revseq_cli.core.errors import (
 )
 
 _MOST_PROPOSED = 10  # words to type, in a hint
-# Keras's definition of a decompression bomb: more than so many bytes, and more than so many times
-# what is stored.
+# A decompression bomb, as Keras defines it, has more than so many bytes, and more than so many
+# times what is stored.
 _BOMB_BYTES = 4 << 30
 _BOMB_RATIO = 1000
-# A frame of Blosc begins with a header, which has the bytes of the whole frame at this place.
+# A frame of Blosc begins with a header, at whose end are the bytes of the whole frame.
 _BLOSC_HEADER = 16
 _BLOSC_LENGTH = slice(12, 16)
 
@@ -51,8 +51,8 @@ def choose_tensor(
 ) -> str:
     """`key` if the file has such a tensor, or without a key its only tensor; else FormatError.
 
-    The error proposes only names for which `is_tensor` holds, where a format
-    has others, such as texts. `noun` is the format's word for a tensor.
+    `noun` is the format's word for a tensor. The error proposes only names for which `is_tensor`
+    holds, in a format that has other things with names.
     """
     if key is None and len(names) == 1:
         return next(iter(names))
@@ -67,10 +67,7 @@ def choose_tensor(
 
 
 def unknown_tensor(names: Collection[str], key: str, path: str, found: str) -> FormatError:
-    """The error for a key that is none of the `names` of a file.
-
-    Its hint has the name that was probably meant.
-    """
+    """The error for a key that is none of the `names` of a file."""
     near = nearest_name(key, names)
     hint = try_hint(path, near) if near else ""
     expected = f"one of {join_names(names)}" if names else ""
@@ -111,18 +108,18 @@ def dimension_conflict(name: str, where: str) -> UsageError:
     return UsageError(found, hint=hint, where=where)
 
 
-def is_huge(unpacked: int) -> bool:
-    """Whether so many bytes are refused if little is stored of them."""
-    return unpacked > _BOMB_BYTES
+def is_huge(size: int) -> bool:
+    """Whether so many bytes are refused if few are stored."""
+    return size > _BOMB_BYTES
 
 
-def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
-    """FormatError if a file decompresses to far more bytes than it stores.
+def refuse_bomb(size: int, stored: int, remedy: str, where: str) -> None:
+    """FormatError if `stored` bytes decompress to far more, `size` bytes.
 
-    `remedy` is for who wants it nevertheless.
+    `remedy` is what to do with a file that the user trusts.
     """
-    if is_huge(unpacked) and unpacked > _BOMB_RATIO * stored:
-        found = f"decompresses to {unpacked:,} bytes or more, but stores only {stored:,}"
+    if is_huge(size) and size > _BOMB_RATIO * stored:
+        found = f"decompresses to {size:,} bytes or more, but stores only {stored:,}"
         expected = f"at most {_BOMB_RATIO} times what is stored"
         raise FormatError(found, expected, f"if you trust the file, {remedy}", where)
 
@@ -130,7 +127,7 @@ def refuse_bomb(unpacked: int, stored: int, remedy: str, where: str) -> None:
 def require_whole_frame(frame: memoryview | bytes) -> None:
     """FormatError for a frame of Blosc that is shorter than its header says.
 
-    Blosc does not ask how many bytes there are, and decodes what lies after them in memory.
+    Blosc would decode whatever is after it in memory.
     """
     if len(frame) < _BLOSC_HEADER:
         raise FormatError(f"a Blosc frame is truncated: it has {len(frame)} bytes")
@@ -140,13 +137,16 @@ def require_whole_frame(frame: memoryview | bytes) -> None:
 
 
 def import_extra(package: str, found: str, where: str, name: str = "") -> ModuleType:
-    """An optional package; FormatError about `where` if it is not installed."""
+    """An optional package; FormatError about `where` if it is not installed.
+
+    `found` is what needs it, and `name` what to install if that has another name.
+    """
     try:
         return import_module(package)
     except ModuleNotFoundError:
-        package = name or package
-        hint = platform.pip(f"install {package}")
-        raise FormatError(found, f"the package {package}", hint, where) from None
+        name = name or package
+        hint = platform.pip(f"install {name}")
+        raise FormatError(found, f"the package {name}", hint, where) from None
 
 
 def damaged_file(found: str, where: str) -> FormatError:

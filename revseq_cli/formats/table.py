@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from revseq_cli import files
+from revseq_cli.files.address import STORE_FILES
 
 if TYPE_CHECKING:
     from revseq_cli.files.input_file import InputFile
@@ -153,7 +154,7 @@ def by_suffix(path: str, *, reading: bool = False) -> Format | None:
 # First bytes
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """What a file is that begins with one of these bytes."""
 
     magic: tuple[bytes, ...]
@@ -167,42 +168,44 @@ NPY_MAGIC = b"\x93NUMPY"
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 ZIP_MAGIC = b"PK\x03\x04"
 _KINDS = (
-    Kind((NPY_MAGIC,), "a .npy file", NPY),
-    Kind((HDF5_MAGIC,), "an HDF5 file", HDF5),
-    Kind((ZIP_MAGIC,), "a zip archive, perhaps .npz", NPZ),
-    Kind((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a NetCDF-3 file, which is not HDF5", NETCDF3),
-    Kind(
+    FileKind((NPY_MAGIC,), "a .npy file", NPY),
+    FileKind((HDF5_MAGIC,), "an HDF5 file", HDF5),
+    FileKind((ZIP_MAGIC,), "a zip archive, perhaps .npz", NPZ),
+    FileKind((b"CDF\x01", b"CDF\x02", b"CDF\x05"), "a NetCDF-3 file, which is not HDF5", NETCDF3),
+    FileKind(
         (b"\x0e\x03\x13\x01",),
         "an HDF4 file, which is not HDF5",
         advice="make it HDF5, as h4toh5 does",
     ),
-    Kind(
+    FileKind(
         (b"MATLAB 5.0 MAT-file",),
         "a MATLAB file of before 7.3",
         advice="save it with -v7.3, which is HDF5",
     ),
-    Kind(
+    FileKind(
         (b"version https://git-lfs",),
         "a git-LFS pointer, not the file itself",
         advice="git lfs pull",
     ),
-    *(Kind(row.magic, f"a {row.name} file", compression=row) for row in COMPRESSIONS),
-    Kind((b"PAR1",), "a Parquet file", advice="save its columns as .csv or .npy, as pandas does"),
-    Kind(
+    *(FileKind(row.magic, f"a {row.name} file", compression=row) for row in COMPRESSIONS),
+    FileKind(
+        (b"PAR1",), "a Parquet file", advice="save its columns as .csv or .npy, as pandas does"
+    ),
+    FileKind(
         (b"ARROW1", b"FEA1"),
         "an Arrow file",
         advice="save its columns as .csv or .npy, as pandas does",
     ),
-    Kind(
+    FileKind(
         (b"RIFF", b"RF64"),
         "a WAV file",
         advice="save its samples as .npy, as scipy.io.wavfile.read returns them",
     ),
-    Kind((b"GRIB",), "a GRIB file", advice="make it NetCDF: grib_to_netcdf -o new.nc"),
-    Kind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
+    FileKind((b"GRIB",), "a GRIB file", advice="make it NetCDF: grib_to_netcdf -o new.nc"),
+    FileKind((b"\x80",), "a Python pickle", advice="save it again with numpy.save"),
 )
-_TEXT = Kind((b"[",), "text", TEXT)
-_JSON = Kind((b"{",), "JSON text", JSON)
+_TEXT = FileKind((b"[",), "text", TEXT)
+_JSON = FileKind((b"{",), "JSON text", JSON)
 _MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -221,7 +224,7 @@ def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
     return "utf-8", b""
 
 
-def kind_of(head: bytes) -> Kind | None:
+def find_kind(head: bytes) -> FileKind | None:
     """The kind of a file with these first bytes; None where they say nothing."""
     for kind in _KINDS:
         if head.startswith(kind.magic):
@@ -237,7 +240,7 @@ def kind_of(head: bytes) -> Kind | None:
 
 def looks_like(head: bytes) -> tuple[str, str]:
     """What a file with these first bytes seems to be, and a hint; for messages only."""
-    kind = kind_of(head)
+    kind = find_kind(head)
     if kind is None:
         return ("something else" if head else "an empty file"), ""
     hint = kind.advice
@@ -274,9 +277,6 @@ def is_hdf5(fd: InputFile) -> bool:
             return True
         offset = 2 * offset or 512
     return False
-
-
-STORE_FILES = ("zarr.json", ".zarray", ".zgroup")
 
 
 def is_store(folder: str) -> bool:

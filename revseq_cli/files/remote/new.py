@@ -12,7 +12,7 @@ from pathlib import Path
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, make_exists_error
-from revseq_cli.files.address import Address, canonical
+from revseq_cli.files.address import STORE_FILES, Address, canonical
 from revseq_cli.files.budget import count_parallel_requests
 from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile, make_input_error
@@ -28,8 +28,6 @@ from revseq_cli.files.temporary_names import (
 
 # The kinds of stores to which a file is uploaded in one step. Others show it while it is uploaded.
 _WRITTEN = ("s3", "gs", "az")
-# The metadata that make a folder an array or a group of Zarr.
-_ROOTS = ("zarr.json", ".zarray", ".zgroup")
 
 
 class NewRemoteFile(NewFile):
@@ -196,4 +194,4 @@ def _rank(name: str) -> tuple[bool, int, bool]:
     is_metadata = name.rpartition("/")[2].startswith((".z", "za"))
     if not is_metadata:
         return False, 0, False
-    return True, -name.count("/"), name.endswith(_ROOTS)
+    return True, -name.count("/"), name.endswith(STORE_FILES)
