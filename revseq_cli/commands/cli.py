@@ -124,20 +124,28 @@ def _print_topic(name: str) -> None:
     """Print a page of the manual, on a terminal through the user's pager."""
     from importlib import resources
 
+    page = resources.files("revseq_cli") / "man" / f"{name}.md"
+    if not page.is_file():  # in a checkout
+        page = Path(__file__).parents[2] / "man" / f"{name}.md"
+    in_color = is_colored(os.environ.get("REVSEQ_COLOR") or "auto", sys.stdout)
+    text = _render_page(page.read_text("utf-8"), in_color=in_color)
+    if sys.stdout.isatty():
+        click.echo_via_pager(text, color=in_color)
+    else:
+        click.echo(text, nl=False, color=in_color)
+
+
+def _render_page(markdown: str, *, in_color: bool) -> str:
+    """A page of the manual in the width of the terminal, or of 80 columns elsewhere."""
     from rich.console import Console
     from rich.markdown import Markdown
     from rich.theme import Theme
 
-    page = resources.files("revseq_cli") / "man" / f"{name}.md"
-    if not page.is_file():  # in a checkout
-        page = Path(__file__).parents[2] / "man" / f"{name}.md"
-    is_terminal = sys.stdout.isatty()
-    in_color = is_colored(os.environ.get("REVSEQ_COLOR") or "auto", sys.stdout)
     # rich draws lines of tables with characters that the encoding of the file has.
     written = io.BytesIO()
     encoding = sys.stdout.encoding or "utf-8"
     file = io.TextIOWrapper(written, encoding, "backslashreplace", newline="\n")
-    width = None if is_terminal else 80
+    width = None if sys.stdout.isatty() else 80
     colors: Literal["standard"] | None = "standard" if in_color else None
     # On Windows, rich must not write into a file as it does to an old console.
     console = Console(
@@ -149,11 +157,7 @@ def _print_topic(name: str) -> None:
         theme=Theme(_STYLES),
     )
     # Code has no colours: those of its highlighters are made for one kind of terminal.
-    markdown = re.sub("^```[a-z]+$", "```text", page.read_text("utf-8"), flags=re.MULTILINE)
-    console.print(Markdown(markdown, code_theme="ansi_light"))
+    plain = re.sub("^```[a-z]+$", "```text", markdown, flags=re.MULTILINE)
+    console.print(Markdown(plain, code_theme="ansi_light"))
     file.flush()
-    text = written.getvalue().decode(encoding)
-    if is_terminal:
-        click.echo_via_pager(text, color=in_color)
-    else:
-        click.echo(text, nl=False, color=in_color)
+    return written.getvalue().decode(encoding)

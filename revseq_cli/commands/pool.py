@@ -159,17 +159,21 @@ class Pool:
         """
         while self._small:
             most = min(_GROUP_JOBS, len(self._small) // (2 * self._workers))
-            group = [self._small.popleft()]
-            first = self._entries[group[0]]
-            size = first.bytes
-            if _is_remote(first):
+            first = self._entries[self._small[0]]
+            if _is_remote(first) or most < 1:
                 most = 1
-            while self._small and len(group) < most:
-                size += self._entries[self._small[0]].bytes
-                if size > _GROUP_BYTES:
-                    break
-                group.append(self._small.popleft())
-            yield group
+            yield self._take_small(most)
+
+    def _take_small(self, most: int) -> list[int]:
+        """The next small jobs: one, or up to `most` that are not too large together."""
+        group: list[int] = []
+        size = 0
+        while self._small and len(group) < most:
+            size += self._entries[self._small[0]].bytes
+            if group and size > _GROUP_BYTES:
+                break
+            group.append(self._small.popleft())
+        return group
 
     def _run_groups(
         self, groups: Iterable[list[int]], *, workers: int, sharing: int, ahead: int
@@ -250,9 +254,12 @@ def _is_large(entry: Entry) -> bool:
         return True
     paths = [*entry.inputs.values(), entry.output]
     rows = [table.by_suffix(path, reading=True) for path in paths]
-    is_held = any(row is not None and row.is_text for row in rows)
-    is_held = is_held or any(map(table.find_compression, entry.inputs.values()))
-    return entry.bytes > (_SMALL_HELD if is_held else _SMALL_IN_FILES)
+    has_text = any(row is not None and row.is_text for row in rows)
+    has_compressed = any(map(table.find_compression, entry.inputs.values()))
+    most = _SMALL_IN_FILES
+    if has_text or has_compressed:
+        most = _SMALL_HELD
+    return entry.bytes > most
 
 
 def _make_failure(entry: Entry, error: RevseqError) -> Outcome:
