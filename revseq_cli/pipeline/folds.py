@@ -1,13 +1,14 @@
 """What passes keep of arrays: how two of them differ, counts of lengths, and statistics.
 
-Two of these records, each of a part, merge into that of both parts.
+Two of these records, each of a part, merge into that of both parts. Small ones are NamedTuples: a
+dataclass takes 0.6 ms of the start of each command.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,7 @@ _Number = TypeVar("_Number", int, float)
 _ROUNDING_ULPS = 16  # steps that are as small as rounding
 
 
-@dataclass(frozen=True)
-class Tolerance:
+class Tolerance(NamedTuple):
     """How far a may be from b.
 
     |a - b| <= absolute + relative * |b|, as numpy.isclose has it, or at most `ulps` steps. A step
@@ -184,8 +184,7 @@ def find_differences(
     return differences, positions
 
 
-@dataclass(frozen=True, eq=False)
-class _Distances:
+class _Distances(NamedTuple):
     """How far the numbers of two arrays x and y, of one dimension, are apart.
 
     `nans` says how many of two numbers are NaN: 0, 1 or 2.
@@ -307,8 +306,7 @@ def _greatest(*numbers: _Number | None) -> _Number | None:
 # Numbers of one array
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(NamedTuple):
     """The statistics of an array.
 
     `numbers` counts the elements that are no NaN, `infinite` the infinities among them, and `nans`
@@ -369,8 +367,7 @@ class Statistics:
         )
 
 
-@dataclass(frozen=True)
-class LengthCounts:
+class LengthCounts(NamedTuple):
     """How many lengths there are, and the least and the greatest one.
 
     `clamped` of them are above the axis size, and `unchanged` are 0 or 1, so that they change

@@ -480,7 +480,7 @@ def _compute_without(missing_values: tuple[Any, ...], values: Array) -> Statisti
     """The statistics of a block without missing values, which are only counted."""
     is_missing = np.any([values == value for value in missing_values], axis=0)
     statistics = Statistics.of(values[~is_missing])
-    return replace(statistics, missing=int(np.count_nonzero(is_missing)))
+    return statistics._replace(missing=int(np.count_nonzero(is_missing)))
 
 
 def _fold(source: Source, step: Callable[[Array], Any], resources: Resources) -> Iterator[Any]:

@@ -62,8 +62,7 @@ def test_any_tiling_gives_the_same(tmp_path_factory, data):
     extents[axis] = data.draw(
         st.integers(1, shape[axis])
     )  # small tensors are cut where large ones are
-    tiling = replace(
-        tiling,
+    tiling = tiling._replace(
         width=data.draw(st.integers(1, 12)),
         blocks=replace(tiling.blocks, extents=tuple(extents)),
     )
