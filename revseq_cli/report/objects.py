@@ -325,7 +325,7 @@ def report_text(
     report["errors"] = list(itertools.chain.from_iterable(map(_describe_error, errors)))
     if is_dataclass(record):
         report |= _fields_of(record)
-    return as_json(report)
+    return dump_json(report)
 
 
 def describe_tensor(name: str, desc: TensorDesc) -> TensorRecord:
@@ -351,7 +351,7 @@ def _describe_error(error: RevseqError) -> list[ErrorRecord]:
     ]
 
 
-def as_json(value: object) -> str:
+def dump_json(value: object) -> str:
     """Any value as JSON; NaN, infinities, complex numbers and any other thing are strings."""
     return json.dumps(_plain(value), allow_nan=False)
 

@@ -82,6 +82,7 @@ def find_tokens(page: str, body: str, start: int) -> Tokens:
     """The tokens of a body that begins at `start` of the page."""
     kinds = np.frombuffer(body.encode("ascii", "replace").translate(_KINDS), np.uint8)
     begins = kinds != _BLANK
+    # All characters of a number have its kind: it begins at the first of them.
     begins[1:] &= (kinds[1:] != _NUMBER) | (kinds[:-1] != _NUMBER)
     offsets = np.flatnonzero(begins)
     kinds = kinds[offsets]
@@ -102,15 +103,15 @@ def require_order(tokens: Tokens, *, needs_commas: bool) -> None:
     after = tokens.kinds[1:]
     is_wrong = ~may_follow[before, after]
     if is_wrong.any():
-        i = int(is_wrong.argmax())
+        i = int(is_wrong.argmax())  # the first
         raise tokens.error(i + 1, _NOT_ALLOWED[int(before[i]), int(after[i])])
 
 
 def find_shape(tokens: Tokens, stated: Sizes) -> Sizes:
     """The shape of a body.
 
-    FormatError where rows of one depth differ in length, or numbers have different depths. A row
-    that has its `stated` size is no wrong one.
+    FormatError where rows of one depth differ in length, or numbers have different depths. If only
+    some rows have the `stated` size, the others are the wrong ones.
     """
     numbers = tokens.numbers
     opens = tokens.kinds == _OPEN
@@ -119,16 +120,17 @@ def find_shape(tokens: Tokens, stated: Sizes) -> Sizes:
     rank = int(depth.max())
     if numbers.size:
         rank = int(depth[numbers[0]])
-    if not rank:  # one number, or several, without brackets
-        return () if tokens.kinds.size == 1 else (numbers.size,)
+    if not rank:  # there are no brackets
+        return (numbers.size,) if tokens.kinds.size > 1 else ()
     _require_depth(tokens, numbers, depth, rank)
     levels = [np.flatnonzero(opens & (depth == d)) for d in range(1, rank + 1)]
     levels.append(numbers)
-    expected = (*[_UNKNOWN] * rank, *stated)[-rank:]
-    return tuple(
-        _find_size(tokens, rows, parts, size)
-        for rows, parts, size in zip(levels[:-1], levels[1:], expected, strict=True)
-    )
+    unknown = (_UNKNOWN,) * rank
+    expected = (*unknown, *stated)[-rank:]  # the last dimension is the last stated one
+    sizes = []
+    for d, size in enumerate(expected):
+        sizes.append(_find_size(tokens, levels[d], levels[d + 1], size))
+    return tuple(sizes)
 
 
 def _require_depth(
@@ -159,7 +161,7 @@ def _find_size(tokens: Tokens, rows: NDArray[np.intp], parts: NDArray[np.intp], 
     if (counts == counts[0]).all():
         return int(counts[0])
     size = _choose_size(counts, stated)
-    odd = int((counts != size).argmax())
+    odd = int((counts != size).argmax())  # the first
     elements = "1 element" if counts[odd] == 1 else f"{counts[odd]} elements"
     raise tokens.error(int(rows[odd]), f"this row has {elements}, the others have {size}")
 

@@ -108,7 +108,11 @@ class Example:
         return OUTPUT in self.tensors and self.axis_line is not None
 
     def ends_before(self, item: TensorText) -> bool:
-        """Whether that tensor belongs to the next example: this one has it, or is complete."""
+        """Whether that tensor belongs to the next example.
+
+        An example begins with its InputTensor and ends with its OutputTensor, but lengths may come
+        after that. A tensor of another name ends an example that has lengths and an axis.
+        """
         role = LABELS.get(item.name)
         if role == INPUT:
             return True
@@ -129,7 +133,7 @@ class Example:
         return not _FENCE.search(item.page, last_output.body_stop, item.start)
 
     def share_input(self, before: Example) -> None:
-        """Take the InputTensor of the example before, and its axis, if this one lacks only these."""
+        """Take the InputTensor of the example before, if only that is missing, and its axis."""
         lacks_input = self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
         if not self.can_share or not lacks_input:
             return
@@ -209,7 +213,7 @@ def _is_partly_reversed(sequence: NDArray[Any], output: NDArray[Any]) -> bool:
 def find_examples(page: str, items: Iterable[TensorText | AxisLine]) -> list[Example]:
     """Every example of a page, of this operator or another, from the page's items.
 
-    None below a heading that names another operator is one of this operator.
+    An example below a heading that names another operator is never one of this operator.
     """
     grouping = _Grouping(page)
     for item in items:
@@ -295,7 +299,10 @@ class _Headings:
         self._mention = page.find(_OURS)
 
     def find_operator(self, offset: int) -> str:
-        """The operator of the heading above, or else this one if it is named above; "" if not."""
+        """The operator that the last heading before the offset names.
+
+        Without such a heading, it is this operator if the page names it before, and else "".
+        """
         above = bisect.bisect(self._operators, (offset, "")) - 1
         if above >= 0:
             _, name = self._operators[above]

@@ -61,7 +61,6 @@ _ARGUMENTS = re.compile(
     r"|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"
     r"|grad_fn=[^,)]*|(?:requires_grad|weak_type)=(?:True|False)))*\s*,?\s*\)"
 )
-_ANGLE = re.compile(r"\s*>")
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,12 @@ def _find_tensor(
         body = row.end() - 1
         stop = find_body_stop(text, body, limit)
         return TensorText(name, line, page, text, start, body, stop), stop
-    number = None if header["sizes"].strip() else _ALONE.match(text, end, limit)
-    body, stop = number.span(1) if number else (end, end)
-    return TensorText(name, line, page, text, start, body, stop), end
+    number = None
+    if not header["sizes"].strip():  # a tensor without dimensions is a number without brackets
+        number = _ALONE.match(text, end, limit)
+    if not number:
+        return TensorText(name, line, page, text, start, end, end), end
+    return TensorText(name, line, page, text, start, *number.span(1)), end
 
 
 def _find_axes(text: str, start: int, stop: int) -> Iterator[AxisLine]:
@@ -152,24 +154,29 @@ def _parse_one(page: str, text: str) -> TensorText:
     sizes = None
     end = stop
     if call:
-        arguments = _ARGUMENTS.match(text, stop)
-        if not arguments:
-            found = "not a tensor as NumPy and PyTorch print it"
-            expected = "array([...]) or tensor([...]), perhaps with dtype or device after the list"
-            raise error_at(page, stop, found, expected)
+        arguments = _match_arguments(page, text, stop)
         data_type = arguments["type"] or data_type
         if arguments["shape"] is not None:
             sizes = tuple(map(int, arguments["shape"].replace(",", " ").split()))
         end = arguments.end()
-        angle = _ANGLE.match(text, end) if call["angle"] else None
-        if angle:
-            end = angle.end()
+        if call["angle"] and text[end:].lstrip().startswith(">"):
+            end = text.index(">", end) + 1
     rest = _TEXT.search(text, end)
     if rest:
         expected = f"one tensor, or several with a header each, such as Name{HEADER_FORM}"
         raise error_at(page, rest.start(), "unexpected text after the last bracket", expected)
     stated_type = DataType.parse(data_type) if data_type else None
     return TensorText("", 1, page, text, start, start, stop, stated_type, sizes)
+
+
+def _match_arguments(page: str, text: str, start: int) -> re.Match[str]:
+    """What a library prints after the list of a tensor; FormatError for anything else."""
+    arguments = _ARGUMENTS.match(text, start)
+    if not arguments:
+        found = "not a tensor as NumPy and PyTorch print it"
+        expected = "array([...]) or tensor([...]), perhaps with dtype or device after the list"
+        raise error_at(page, start, found, expected)
+    return arguments
 
 
 def body_at(text: str, start: int) -> TensorText:

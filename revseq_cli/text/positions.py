@@ -13,15 +13,14 @@ class PlacedError(FormatError):
 
     def __init__(
         self,
-        found: str,
+        problem: str,
+        line: int = 0,
+        column: int = 0,
         expected: str = "",
         hint: str = "",
         context: str = "",
-        *,
-        problem: str = "",
-        line: int = 0,
-        column: int = 0,
     ) -> None:
+        found = f"line {line}, column {column}: {problem}"
         super().__init__(found, expected, hint, context=context)
         self.problem = problem
         self.line = line
@@ -34,26 +33,15 @@ class PlacedError(FormatError):
 
 
 def error_at(
-    text: str,
-    offset: int,
-    problem: str,
-    expected: str = "",
-    hint: str = "",
+    text: str, offset: int, problem: str, expected: str = "", hint: str = ""
 ) -> PlacedError:
     """The error about that position of a text."""
     text = lines_of(text)
+    number = text.count("\n", 0, offset) + 1
     start = text.rfind("\n", 0, offset) + 1
-    line = text.count("\n", 0, offset) + 1
-    column = offset - start + 1
-    return PlacedError(
-        f"line {line}, column {column}: {problem}",
-        expected,
-        hint,
-        _point_at(text[start:].partition("\n")[0], offset - start),
-        problem=problem,
-        line=line,
-        column=column,
-    )
+    line, _, _ = text[start:].partition("\n")
+    index = offset - start
+    return PlacedError(problem, number, index + 1, expected, hint, _point_at(line, index))
 
 
 def _point_at(line: str, index: int) -> str:

@@ -7,7 +7,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -113,6 +113,28 @@ class Table:
             raise error_at(self.text, self._offset_of(e.index), problem, expected) from None
         return values if self.has_one_dimension else values.reshape(-1, self.width)
 
+    def take_column(self, name: str) -> Table:
+        """Only the column of that name; FormatError if there is none, or more than one."""
+        if name not in self.header:
+            known = f"one of {join_names(self.header)}" if self.header else "a first line of names"
+            raise FormatError(f"has no column {name[:80]!r}", known)
+        count = self.header.count(name)
+        if count > 1:
+            raise FormatError(f"has {count} columns {name!r}", "one")
+        index = self.header.index(name)
+        if index >= self.width:
+            cells = _count_cells(self.rows[0])
+            found = f"this line has {cells}, the first line has {len(self.header)}"
+            raise error_at(self.text, self.starts[0], found)
+        return replace(
+            self,
+            header=(),
+            rows=[[row[index]] for row in self.rows],
+            has_one_dimension=True,
+            first_column=index,
+            others=tuple(other for other in self.header if other != name),
+        )
+
     def _offset_of(self, index: int) -> int:
         """Where the cell at that index begins in the text."""
         row, column = divmod(index, self.width)
@@ -159,16 +181,9 @@ def parse_table(
     _refuse_comments(text, lines, separator, file)
     starts = [line.start() for line in lines]
     _require_width(text, starts, rows)
-    if column is None:
-        has_one_dimension = not separator and 1 in (len(rows), len(rows[0]))
-        return Table(text, separator, header, rows, starts, has_one_dimension)
-    index = _find_column(column, header)
-    if index >= len(rows[0]):
-        found = f"this line has {_count_cells(rows[0])}, the first line has {len(header)}"
-        raise error_at(text, starts[0], found)
-    others = tuple(name for name in header if name != column)
-    cells = [[row[index]] for row in rows]
-    return Table(text, separator, (), cells, starts, True, index, others)
+    has_one_dimension = not separator and 1 in (len(rows), len(rows[0]))
+    table = Table(text, separator, header, rows, starts, has_one_dimension)
+    return table if column is None else table.take_column(column)
 
 
 def _has_names(cells: Sequence[str], column: str | None) -> bool:
@@ -193,17 +208,6 @@ def _refuse_unnamed_index(
     raise error_at(text, start, found, 'what to_csv("x.csv", index=False) writes', hint)
 
 
-def _find_column(column: str, header: Sequence[str]) -> int:
-    """The index of the column of that name; FormatError if there is none, or more than one."""
-    if column not in header:
-        known = f"one of {join_names(header)}" if header else "a first line of names"
-        raise FormatError(f"has no column {column[:80]!r}", known)
-    count = header.count(column)
-    if count > 1:
-        raise FormatError(f"has {count} columns {column!r}", "one")
-    return header.index(column)
-
-
 def _require_width(text: str, starts: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
     """FormatError for a line that has not as many cells as the first one."""
     width = len(rows[0])
@@ -219,7 +223,7 @@ def _count_cells(row: Sequence[str]) -> str:
 
 def _refuse_other_separators(text: str, line: re.Match[str], file: str) -> None:
     """FormatError for semicolons between cells, and for Excel's line that names a separator."""
-    # It writes commas for semicolons, and points for decimal commas.
+    # This command writes commas for semicolons, and points for decimal commas.
     replace_semicolons = "tr ',;' '.,'" if _DECIMAL_COMMA.search(text) else "tr ';' ','"
     excel = _EXCEL_LINE.fullmatch(line[0])
     if excel:

@@ -29,7 +29,7 @@ VALUES = st.recursive(
 @settings(max_examples=50)
 @given(VALUES)
 def test_anything_becomes_json(value):
-    text = objects.as_json({"found": value})
+    text = objects.dump_json({"found": value})
     back = json.loads(text, parse_constant=pytest.fail)["found"]
     if isinstance(value, np.generic) and value.dtype.kind in "iub":
         assert back == value.item()
