@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def make_entries(
     """The jobs of rows; FormatError for a file of one job that another job writes."""
     context = click.get_current_context()
     entries: list[Entry] = []
-    look_at = functools.cache(functools.partial(_look_at, resolve))
+    look_at = functools.cache(partial(_look_at, resolve))  # jobs may share their lengths
     for number, cells in rows:
         with about_job(noun, number):
             for name in ("input", "output"):
@@ -131,7 +132,8 @@ def _refuse_shared_files(noun: str, entries: Sequence[Entry]) -> None:
     for entry in entries:
         for name, path in {"output": entry.output, **entry.inputs}.items():
             for writer in _find_writers(path, writers):
-                if writer is not entry or name != "output":
+                is_own_output = writer is entry and name == "output"
+                if not is_own_output:
                     raise _make_refusal(noun, entry, name, writer)
 
 
