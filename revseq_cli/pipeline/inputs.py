@@ -88,7 +88,7 @@ def _find_complete_job(request: Request) -> CompleteJob | None:
 
 
 def _take_axes(request: Request, complete: CompleteJob) -> Request:
-    """The request with the axes of a node or an example, where the user asks for no others."""
+    """The request with the axes of a node or an example, if the user asks for no others."""
     if request.axis is None:
         request = replace(request, axis=complete.find_axis())
     if request.batch_axis is None and request.lengths is None:
@@ -224,7 +224,7 @@ def _list_shapes(request: Request, values: Source) -> list[Sizes]:
 
 
 def _find_types(request: Request, reference: Reference) -> TextTypes:
-    """The data type and the shape of INPUT where its file states none."""
+    """The data type and the shape of INPUT if its file states none."""
     default = DataType.FLOAT32 if reference.is_bare else request.text_type
     return TextTypes(request.dtype, default, request.sizes)
 
@@ -272,9 +272,9 @@ def _has_own_type(reference: Reference) -> bool:
 
 
 def read_like(request: Request, a: Request) -> Request:
-    """The request of a job whose output is compared with A, with the data type for an INPUT in text.
+    """The request of a job whose output is compared with A.
 
-    That is the one of A, if it is a float type.
+    If INPUT is text that states no data type, it has that of A, if this is a float type.
     """
     a_reference = a.reference(a.values, "A")
     input_reference, _ = request.references
@@ -301,13 +301,13 @@ def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) ->
 
 def _require_type(source: Source, dtype: DataType | None) -> Source:
     """The tensor; UsageError if it has not the data type, but BOOL can be read as UINT8."""
-    own = source.desc.data_type
-    if own is DataType.BOOL and dtype is DataType.UINT8:
+    data_type = source.desc.data_type
+    if data_type is DataType.BOOL and dtype is DataType.UINT8:
         return as_bytes(source)
-    if dtype and own is not dtype:
+    if dtype and data_type is not dtype:
         raise UsageError(
-            f"its data type is {own.name}, not {dtype.name}, and --dtype does not cast",
-            hint=f"to read it as {own.name}, leave out --dtype",
+            f"its data type is {data_type.name}, not {dtype.name}, and --dtype does not cast",
+            hint=f"to read it as {data_type.name}, leave out --dtype",
             where=source.name,
         )
     return source

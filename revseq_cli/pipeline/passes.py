@@ -233,9 +233,9 @@ def _count_clamped(job: Job, lengths: Source, plan: Plan) -> int:
     `lengths` are those of all sequences: each of the user's lengths, equally often.
     """
     size = job.values.sizes[job.axis]
-    own_count = job.given_lengths.desc.element_count
+    given_count = job.given_lengths.desc.element_count
     count = lengths.desc.element_count
-    if own_count == 0 or count == 0:
+    if given_count == 0 or count == 0:
         return 0
     if isinstance(job.given_lengths, ScannedSource):  # they are counted up to the axis size
         return 0
@@ -245,7 +245,7 @@ def _count_clamped(job: Job, lengths: Source, plan: Plan) -> int:
     clamped = 0
     for region in _cut_lengths(lengths, most):
         clamped += kernel.count_clamped(lengths.read_task(region).read(), size)
-    repeats = count // own_count
+    repeats = count // given_count
     return clamped // repeats
 
 
@@ -341,7 +341,7 @@ class Pair:
 
 
 def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
-    """Compare what was written with the source; EngineError where a bit differs."""
+    """Compare what was written with the source; EngineError if a bit differs."""
     written = sink.open_output()
     if written.desc != source.desc:
         raise make_storage_error("differs from the input in shape or data type", written.name)
@@ -436,7 +436,7 @@ def _compare_sequences(
 
 
 def verify(job: Job, sink: Sink, plan: Plan) -> None:
-    """Reverse the output again and compare it with the input; EngineError where they differ."""
+    """Reverse the output again and compare it with the input; EngineError if they differ."""
     written = sink.open_output()
     plan = plan.to_read_back(sink)
     with (

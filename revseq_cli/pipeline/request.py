@@ -46,7 +46,7 @@ class Request:
 
     @functools.cached_property
     def references(self) -> tuple[Reference, Reference | None]:
-        """References to INPUT and LENGTHS; UsageError where both are one pipe."""
+        """References to INPUT and LENGTHS; UsageError if both are one pipe."""
         values = self.reference(self.values, "INPUT")
         if self.lengths is None:
             return values, None
@@ -60,7 +60,7 @@ class Request:
         return reference.absolute() if self.absolute else reference
 
     def axes(self, values: Source) -> tuple[int | None, int | None]:
-        """The axis and the batch axis, from 0; None where neither the user nor `like` states it.
+        """The axis and the batch axis, from 0; None if neither the user nor `like` states it.
 
         UsageError for a name that no dimension has. A number that is out of range stays as it is.
         """
@@ -101,7 +101,7 @@ def _complete_axes(
         batch axis 1      axis 0                    axis 0
         batch axis 2      axis 0                    axis 1
 
-    There is no batch axis where the tensor has too few dimensions.
+    There is no batch axis if the tensor has too few dimensions.
     """
     system_axis, system_batch = SYSTEMS[like]
     if axis is None:
