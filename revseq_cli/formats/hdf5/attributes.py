@@ -63,19 +63,19 @@ def read_neutral_attributes(item: h5py.HLObject) -> tuple[Attributes, list[str]]
     """The attributes of a dataset or group, and the names of those that the neutral form lacks."""
     attributes = Attributes()
     lost = list[str]()
-    left_bytes = _MOST_ATTRIBUTE_BYTES
+    bytes_left = _MOST_ATTRIBUTE_BYTES
     for name in item.attrs:
         if isinstance(name, bytes):
             lost.append(decode_name(name))
             continue
         if not is_of_tensor(item, name):
             continue
-        value = read_attribute(item, name) if left_bytes > 0 else None
+        value = read_attribute(item, name) if bytes_left > 0 else None
         if value is None:
             lost.append(name)
             continue
         attributes[name] = value
-        left_bytes -= count_bytes(value)
+        bytes_left -= count_bytes(value)
     return attributes, lost
 
 

@@ -34,7 +34,7 @@ from revseq_cli.formats.hdf5.files import (
     open_hdf5,
     require_own_values,
 )
-from revseq_cli.formats.hdf5.fitting import UsableScale, find_coordinate, find_usable_scales
+from revseq_cli.formats.hdf5.fitting import find_coordinate, find_usable_scales
 from revseq_cli.formats.hdf5.links import (
     NOT_COORDINATE,
     groups_of,
@@ -93,8 +93,8 @@ class _Names:
 class _DescribedDataset(NewDataset):
     """A dataset that gets what the neutral form says of the tensor: its attributes and scales.
 
-    `own_scales` are the scales of the file that it uses, by the names of its dimensions. For the
-    other names, scales are created. With `for_netcdf`, NetCDF's library can read all of it.
+    `own_scales` are the paths of scales in the file that it uses, by the names of its dimensions.
+    For the other names, scales are created. With `for_netcdf`, NetCDF's library can read all of it.
     """
 
     def __init__(
@@ -103,16 +103,13 @@ class _DescribedDataset(NewDataset):
         template: Source,
         where: str,
         meaning: Meaning,
-        own_scales: dict[str, UsableScale],
+        limits: Limits,
+        own_scales: dict[str, str],
         *,
         for_netcdf: bool,
     ) -> None:
-        limits = list(choose_limits(template, meaning))
-        for d, dimension in enumerate(meaning.dimensions):
-            if dimension in own_scales:
-                limits[d] = own_scales[dimension].limit
-        self.limits: Limits = tuple(limits)
-        super().__init__(name, template, where, make_properties(template, meaning, self.limits))
+        super().__init__(name, template, where, make_properties(template, meaning, limits))
+        self.limits = limits
         self.meaning = meaning
         self.left_out = meaning.left
         self.own_scales = own_scales
@@ -236,8 +233,7 @@ class _DescribedDataset(NewDataset):
             if not name or name in scales:
                 continue
             if name in self.own_scales:
-                path = self.own_scales[name].path
-                scales[name] = open_dataset(dataset.file, path, self.where)
+                scales[name] = open_dataset(dataset.file, self.own_scales[name], self.where)
                 continue
             scales[name] = self._create_scale(dataset, d, name, old)
             new.append(scales[name])
@@ -277,7 +273,8 @@ class OwnDataset(_DescribedDataset):
     def __init__(self, name: str, template: Source, where: str) -> None:
         meaning = (template.meaning() or NOTHING).without_pointers()
         for_netcdf = has_netcdf_suffix(where)
-        super().__init__(name, template, where, meaning, {}, for_netcdf=for_netcdf)
+        limits = choose_limits(template, meaning)
+        super().__init__(name, template, where, meaning, limits, {}, for_netcdf=for_netcdf)
         # NetCDF's library opens a file for writing only if all groups remember the order of their
         # links.
         tracks = for_netcdf or bool(meaning.dimensions)
@@ -324,19 +321,18 @@ class AddedDataset(_DescribedDataset):
     def __init__(self, name: str, template: Source, where: str, original: Original) -> None:
         with open_hdf5(original.path, where, original.identity) as file:
             for_netcdf = has_netcdf_suffix(where) or is_netcdf_file(file)
-            if name.count("/") > 1:
-                refuse_groups_of_classic_model(file, where)
-            old = find_old_dataset(file, name, original)
-            if old is not None:
-                original.require_replaceable(name)
-                if is_scale(old):
-                    found = "holds a dimension of the file, which other datasets may use"
-                    raise UsageError(found, "another name", where=f"{where}::{name}")
+            _require_free_or_replaceable(file, name, original, where)
             meaning = (template.meaning() or NOTHING).without_pointers()
             scales = find_usable_scales(file, name, template.sizes, meaning)
             if for_netcdf:
                 _refuse_other_dimensions(file, name, meaning, scales, where)
-        super().__init__(name, template, where, meaning, scales, for_netcdf=for_netcdf)
+            limits = list(choose_limits(template, meaning))
+            for d, dimension in enumerate(meaning.dimensions):
+                if dimension in scales:
+                    limits[d] = open_dataset(file, scales[dimension], where).maxshape[0]
+        super().__init__(
+            name, template, where, meaning, tuple(limits), scales, for_netcdf=for_netcdf
+        )
         self.original = original
         self.options = {"mode": "r+", "libver": _VERSIONS}
 
@@ -379,8 +375,23 @@ def _number_dimensions(dataset: h5py.Dataset, scales: Sequence[h5py.Dataset]) ->
         dataset.attrs.create(DIMENSION_IDS, np.array(ids, np.int32))
 
 
+def _require_free_or_replaceable(
+    file: h5py.File, name: str, original: Original, where: str
+) -> None:
+    """UsageError for a path that a new dataset cannot have, or one that may not be replaced."""
+    if name.count("/") > 1:
+        refuse_groups_of_classic_model(file, where)
+    old = find_old_dataset(file, name, original)
+    if old is None:
+        return
+    original.require_replaceable(name)
+    if is_scale(old):
+        found = "holds a dimension of the file, which other datasets may use"
+        raise UsageError(found, "another name", where=f"{where}::{name}")
+
+
 def _refuse_other_dimensions(
-    file: h5py.File, name: str, meaning: Meaning, scales: dict[str, UsableScale], where: str
+    file: h5py.File, name: str, meaning: Meaning, scales: dict[str, str], where: str
 ) -> None:
     """UsageError where a dimension cannot have its scale, since something else has its name."""
     group, _, own_name = name.rpartition("/")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import h5py
 
 from revseq_cli.core.errors import FormatError
@@ -14,18 +12,10 @@ from revseq_cli.formats.hdf5.links import dataset_in, has_path
 from revseq_cli.formats.hdf5.source import read_coordinate
 
 
-@dataclass(frozen=True)
-class UsableScale:
-    """A scale that a new dataset can use; `limit` is its largest size, or None without one."""
-
-    path: str
-    limit: int | None
-
-
 def find_usable_scales(
     file: h5py.File, name: str, sizes: tuple[int, ...], meaning: Meaning
-) -> dict[str, UsableScale]:
-    """The scales that a new dataset `name` can use, by the names of its dimensions.
+) -> dict[str, str]:
+    """The paths of scales that a new dataset `name` can use, by the names of its dimensions.
 
     They are in its group or in one above it. What has a dimension's name in its own group, and does
     not fit, hides scales above.
@@ -40,9 +30,8 @@ def find_usable_scales(
             groups = _groups_above(group)
         coordinate = find_coordinate(meaning, dimension)
         for candidate in groups:
-            scale = _find_scale_in(file, candidate, dimension, size, coordinate)
-            if scale is not None:
-                scales[dimension] = scale
+            if _has_fitting_scale(file, candidate, dimension, size, coordinate):
+                scales[dimension] = f"{candidate}/{dimension}"
                 break
     return scales
 
@@ -64,23 +53,20 @@ def find_coordinate(meaning: Meaning, name: str) -> Variable | None:
     return None
 
 
-def _find_scale_in(
+def _has_fitting_scale(
     file: h5py.File, group: str, name: str, size: int, coordinate: Variable | None
-) -> UsableScale | None:
-    """The scale in a group with that name and size, and the coordinate's values; or None."""
-    path = f"{group}/{name}"
-    if not has_path(file, path):
-        return None
+) -> bool:
+    """Whether a group has a scale with that name and size, and the values of the coordinate."""
+    if not has_path(file, f"{group}/{name}"):
+        return False
     scale = dataset_in(file[group or "/"], name)
     if scale is None or not is_scale(scale):
-        return None
+        return False
     if scale.shape[:1] != (size,):
-        return None
-    if coordinate and not is_bare(scale):
-        try:
-            other = read_coordinate(scale, name)
-        except (*RAISED, FormatError):
-            return None
-        if not coordinate.is_same_as(other):
-            return None
-    return UsableScale(path, scale.maxshape[0])
+        return False
+    if coordinate is None or is_bare(scale):
+        return True
+    try:
+        return coordinate.is_same_as(read_coordinate(scale, name))
+    except (*RAISED, FormatError):
+        return False

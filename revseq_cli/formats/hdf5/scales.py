@@ -41,8 +41,8 @@ def find_scales(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
 def _find_scale_of_scale(dataset: h5py.Dataset, dimension: int) -> h5py.Dataset | None:
     """The scale of a dimension of a dataset that is a scale itself, or None.
 
-    HDF5 attaches no scales to a scale. It is that of its own first dimension; which are those of
-    the others, only NetCDF says, by numbers.
+    HDF5 attaches no scales to a scale, which is that of its own first dimension. NetCDF says by
+    numbers which are those of its other dimensions.
     """
     if dimension == 0:
         return dataset
@@ -99,10 +99,15 @@ def read_dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
             continue
         scales = find_scales(dataset, d)
         if scales:
-            names[d] = str(scales[0].name).rpartition("/")[2]
+            names[d] = dimension_name_of(scales[0])
     if not any(names):
         return ()
     return tuple(names)
+
+
+def dimension_name_of(scale: h5py.Dataset) -> str:
+    """The name of the dimension that a scale describes: its own name in its group."""
+    return str(scale.name).rpartition("/")[2]
 
 
 def is_netcdf_dataset(dataset: h5py.Dataset) -> bool:

@@ -48,7 +48,12 @@ from revseq_cli.formats.hdf5.filters import (
     require_whole_chunk,
 )
 from revseq_cli.formats.hdf5.links import dataset_in, find_dataset, groups_of
-from revseq_cli.formats.hdf5.scales import find_scales, is_netcdf_dataset, read_dimension_names
+from revseq_cli.formats.hdf5.scales import (
+    dimension_name_of,
+    find_scales,
+    is_netcdf_dataset,
+    read_dimension_names,
+)
 from revseq_cli.formats.hdf5.types import describe_type, is_narrow, require_numbers
 from revseq_cli.formats.raw import RawReadTask, RawTensor, list_cut_alignments
 from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
@@ -122,8 +127,8 @@ class Hdf5Source(Source):
         """FormatError for a dataset that cannot be read as a tensor."""
         if dataset.shape is None:
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")
-        # HDF5 reads the index of all chunks to say which are there.
         has_no_fill = self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
+        # This is asked last: HDF5 reads the index of all chunks to say which are there.
         if has_no_fill and dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED:
             raise FormatError(
                 "none of its values was ever written, and it has no fill value", "values"
@@ -190,9 +195,9 @@ class Hdf5Source(Source):
         return None
 
     def _find_default_fill(self, dataset: h5py.Dataset) -> Any:  # noqa: ANN401 - a NumPy number
-        """The fill value that NetCDF takes for a dataset without one; None in other HDF5 files.
+        """NetCDF's own fill value, which it sets for a variable without that attribute, or None.
 
-        NetCDF has none for elements of one byte.
+        Elements of one byte have none.
         """
         if not self.has_own_fill or self.dtype.itemsize == 1:
             return None
@@ -259,14 +264,9 @@ def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | 
 
 def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
     """The scale of that name of a dimension, or else the dataset of that name in the same group."""
-    for scale in find_scales(dataset, d):
-        if str(scale.name).rpartition("/")[2] == name:
-            break
-    else:
-        scale = dataset_in(dataset.parent, name)
-    if scale == dataset:
-        return None
-    return scale
+    named = [scale for scale in find_scales(dataset, d) if dimension_name_of(scale) == name]
+    scale = named[0] if named else dataset_in(dataset.parent, name)
+    return None if scale == dataset else scale
 
 
 def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
