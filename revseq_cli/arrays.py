@@ -120,7 +120,7 @@ def reverse_subsequences(
             return result
     job = _make_job(values, lengths, axis, batch_axis, mask=mask, padding=padding)
     _require_valid(job)
-    with _showing_hints():
+    with _show_hints():
         result = kernel.reverse(job.values.read(), job.lengths.read(), job.axis)
     if _is_labelled(values):
         return values.copy(data=result)
@@ -313,7 +313,7 @@ def _make_job(
     lengths_source = None
     if padding is None:
         lengths_source = _ArraySource("lengths", lengths)
-    with _showing_hints():
+    with _show_hints():
         return make_with_hint(source, lengths_source, request)
 
 
@@ -336,7 +336,7 @@ def _as_number(padding: Any) -> complex | None:
 
 
 @contextlib.contextmanager
-def _showing_hints() -> Iterator[None]:
+def _show_hints() -> Iterator[None]:
     """Make the message of an error say its hint, since Python prints only the message."""
     try:
         yield
@@ -407,5 +407,5 @@ def _is_labelled(data: Any) -> bool:
 
 def _require_valid(job: Job) -> None:
     """SpecError if the arrays break rules of the operator."""
-    with _showing_hints():
+    with _show_hints():
         require_valid(job, spec.FeatureLevel.NONE)

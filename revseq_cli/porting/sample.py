@@ -20,7 +20,7 @@ _MOST = 1 << 18  # elements of a sample
 _MOST_LONG = 1 << 20  # elements of a sample of few long sequences
 _LEAST = 1 << 12  # elements of a sample, also if the memory is small
 _BYTES = 256  # of memory for each element of a sample
-_COPIES = 4  # of a window: the input, both outputs, and one while it is read
+_COPIES = 4  # of a window: of three tensors, and of the one that is computed
 _EXAMPLES = 12  # wrong sequences whose neighbours are in a sample
 
 

@@ -64,23 +64,22 @@ class NodeJob:
     ) -> None:
         model = Model(reference.path)
         node = model.choose_node(reference.key)
-        files = {
-            name: Reference.input(text, None, name)
-            for name, text in _parse_feeds(model, feeds).items()
-        }
+        given: dict[str, Reference] = {}
+        for name, file in _parse_feeds(model, feeds).items():
+            given[name] = Reference.input(file, None, name)
         names = [node.values]
         if lengths:
-            refuse_shared([*files.items(), ("LENGTHS", lengths)])
+            refuse_shared([*given.items(), ("LENGTHS", lengths)])
         else:
-            refuse_shared([*files.items()])
+            refuse_shared([*given.items()])
             names.append(node.lengths)
-        needed = find_needed(model, names, files)
-        model.refuse_sparse(needed - files.keys())
-        _refuse_missing(model, find_missing(model, needed, files))
+        needed = find_needed(model, names, given)
+        model.refuse_sparse(needed - given.keys())
+        _refuse_missing(model, find_missing(model, needed, given))
         tensors: dict[str, Source] = {}
-        for name in needed & files.keys():
+        for name in needed & given.keys():
             types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
-            tensors[name] = references.open_source(files[name], types)
+            tensors[name] = references.open_source(given[name], types)
         computed = [name for name in names if name not in tensors]
         if computed:
             tensors |= _compute_tensors(model, computed, tensors)
