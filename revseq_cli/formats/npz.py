@@ -69,7 +69,7 @@ def _refusing(error: FormatError) -> Iterator[None]:
         raise error from None
 
 
-class _Bounded:
+class _BoundedFile:
     """A file of which zipfile reads at most a large directory at once.
 
     The file itself says how many bytes its directory has, and zipfile takes memory for as many.
@@ -106,7 +106,7 @@ def _open_archive(
     with files.open_file(path, unchanged) as fd:
         truncated = damaged_file("has no complete zip directory: it is truncated or damaged", name)
         with _refusing(truncated):
-            archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(fd, name)))
+            archive = zipfile.ZipFile(cast("BinaryIO", _BoundedFile(fd, name)))
         with archive:
             infos = archive.infolist()
             if len(archive.NameToInfo) < len(infos):
@@ -300,21 +300,18 @@ def _has_numbers(fd: InputFile, archive: ZipFile, info: ZipInfo, asked: DataType
 
 @dataclass(frozen=True)
 class _Frame:
-    """What a new archive has around its new member, whose file name and method these are.
+    """What a new archive has besides the data of its new member."""
 
-    `others` are the members of the archive that it is a copy of, with their new offsets; one with
-    the name of the new member is replaced. `parts` are what is copied of that archive.
-    """
-
-    name: str
-    method: int
+    name: str  # the file name of the new member
+    method: int  # how that is compressed, by zipfile's number
+    # Of a copy of an archive: its members with their new offsets, also the one that is replaced.
     others: list[ZipInfo] = field(default_factory=list)
     comment: bytes = b""
-    parts: list[CopiedPart] = field(default_factory=list)
+    parts: list[CopiedPart] = field(default_factory=list)  # what is copied
 
     @classmethod
     def of_copy(cls, original: Original, key: str, where: str, method: int) -> _Frame:
-        """That of a copy; `method` is for a member that replaces no other."""
+        """The frame of a copy; `method` counts if the new member replaces no other."""
         with _open_archive(original.path, unchanged=original.identity) as (fd, archive):
             tensors = _find_tensors(archive, original.path)
             if key not in tensors:

@@ -316,7 +316,7 @@ class RawSink(FileSink):
     def receive(self, write_result: object) -> None:
         """Gather the edges of a block, and write them when they are many.
 
-        Writes through the page cache and direct ones wait for each other.
+        They are written through the page cache, and wait there for the direct writes of workers.
         """
         if not self.in_workers:
             region, values = cast("WriteResult", write_result)

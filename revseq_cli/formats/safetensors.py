@@ -77,7 +77,7 @@ class _Entry(NamedTuple):
                 raise damaged_file(found, where)
         return cls(dtype, tuple(shape), begin, stop)
 
-    def as_json(self) -> dict[str, Any]:
+    def list_fields(self) -> dict[str, Any]:
         """Its fields in a header."""
         offsets = (self.begin, self.stop)
         return dict(zip(_FIELDS, (self.dtype, self.shape, offsets), strict=True))
@@ -256,7 +256,7 @@ def _make_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> bytes:
     fields: dict[str, Any] = {}
     if metadata:
         fields[_METADATA] = metadata
-    fields |= {name: entry.as_json() for name, entry in entries.items()}
+    fields |= {name: entry.list_fields() for name, entry in entries.items()}
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text
