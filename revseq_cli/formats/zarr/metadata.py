@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.dtypes import data_type_of, dtype_of, is_nameless, name_bytes, require_sizes
+from revseq_cli.core.dtypes import data_type_of, dtype_of, name_bytes, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, in_braces
 from revseq_cli.formats.zarr.attributes import DIMENSIONS
@@ -98,8 +98,10 @@ class ArrayMetadata(NamedTuple):
         if not self.sizes:
             return name == self._scalar_name
         parts = name.split(separator or self.separator)
-        if self.starts_with_c and parts.pop(0) != "c":
-            return False
+        if self.starts_with_c:
+            if parts[0] != "c":
+                return False
+            parts = parts[1:]
         if len(parts) != len(self.sizes):
             return False
         return all(map(_is_index, parts, self.counts))
@@ -129,7 +131,7 @@ def read_metadata(
         dtype = _dtype_of_2(fields.kind) if node.version == 2 else _dtype_of_3(fields.kind)
         is_text = texts and dtype.kind in "USOmM"
         if not is_text:
-            dtype = _require_numbers(dtype, fields.kind, asked, where)
+            dtype = _require_tensor_type(dtype, fields.kind, asked, where)
         require_sizes(fields.sizes, where)
         _require_chunks(fields, where)
         lossless = {*_LOSSLESS, _TEXTS} if is_text else _LOSSLESS
@@ -273,20 +275,19 @@ def _dtype_of_3(kind: Any) -> np.dtype[Any]:  # noqa: ANN401 - of JSON
     return _TYPES.get(key, np.dtype(object))
 
 
-def _require_numbers(
+def _require_tensor_type(
     dtype: np.dtype[Any],
     kind: Any,  # noqa: ANN401 - of JSON
     asked: DataType | None,
     where: str,
 ) -> np.dtype[Any]:
     """The dtype of numbers, or of bytes that have the data type `asked`; FormatError for others."""
+    dtype = name_bytes(dtype, asked, where)
     try:
-        dtype = name_bytes(dtype, asked, where)
         data_type_of(dtype)
     except FormatError as e:
-        if not is_nameless(dtype):
-            e.found = f"its data type is {str(kind)[:80]}"
-        raise e.about(where) from None
+        found = f"its data type is {str(kind)[:80]}"
+        raise FormatError(found, e.expected, e.hint, where) from None
     return dtype
 
 
