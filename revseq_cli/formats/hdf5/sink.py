@@ -119,19 +119,19 @@ class _DatasetSink(FileSink):
     def __init__(self, file: NewFile, dataset: NewDataset) -> None:
         super().__init__(file)
         self.left_out = dataset.left_out
-        self._new = dataset
+        self._new_dataset = dataset
         self._template = dataset.template
 
     def _create_file(self, **options: int) -> h5py.Dataset:
         """Create the dataset in a new file, or in a copy; its values are still to be written."""
-        original = self._new.original
+        original = self._new_dataset.original
         if original:
             identity = cast("Identity", original.identity)
             fill_from(self.file, original.path, identity, [CopiedPart(0, identity.size, 0)])
         self._recorder = Recorder(self.file)
         with self._recorder.wrap_errors():
-            self._file = h5py.File(self._recorder, **self._new.options, **options)
-            dataset, notes = self._new.create_in(self._file)
+            self._file = h5py.File(self._recorder, **self._new_dataset.options, **options)
+            dataset, notes = self._new_dataset.create_in(self._file)
             self.notes += tuple(notes)
         return dataset
 
@@ -148,7 +148,10 @@ class _DatasetSink(FileSink):
 
     def reopen(self) -> Source:
         return Hdf5Source(
-            self.file.temporary, self._new.name, self.file.name, self._template.desc.data_type
+            self.file.temporary,
+            self._new_dataset.name,
+            self.file.name,
+            self._template.desc.data_type,
         )
 
 
@@ -173,7 +176,7 @@ class Hdf5Sink(_DatasetSink):
         self._dataset = self._create_file()
         if self.encoded:
             self._writer = ChunkBlockWriter.like(
-                self._dataset, self._new.properties, self._template.dtype, self.file.name
+                self._dataset, self._new_dataset.properties, self._template.dtype, self.file.name
             )
         elif self.chunks:
             self._reserve_space(self.chunks)
