@@ -46,7 +46,8 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
     outer = prod(values.shape[:axis])
     size = values.shape[axis]
     lengths = _drop_constant_dimensions(lengths, axis, _WIDEST_WORD // values.itemsize)
-    elements = prod(values.shape[lengths.ndim :])  # of a word: they share a length
+    # Elements next to each other that share a length move as one word.
+    elements = prod(values.shape[lengths.ndim :])
     word = word_of(values.itemsize * elements)
     flat = np.ascontiguousarray(values).reshape(-1)
     words = flat.view(word).reshape(outer, size, -1)

@@ -240,7 +240,7 @@ class Workers:
 
 
 def _begin_worker(parent: int, cache: RemoteCache | None, writers: int) -> None:
-    """Set up a worker: its signals, memory and known files, and that it ends with its parent."""
+    """Set up a worker: its signals, memory and cached files, and that it ends with its parent."""
     files.take_cache(cache)
     local.share_outputs(writers)
     signals.leave_to_parent()
@@ -284,7 +284,7 @@ def _versions() -> str:
     return f"revseq {revseq_cli.__version__} and NumPy {np.__version__}"
 
 
-def _run_on_dask(batch: bytes, run: str, expected: str, writers: int) -> Any:  # noqa: ANN401
+def _run_on_dask(batch: bytes, pass_id: str, expected: str, writers: int) -> Any:  # noqa: ANN401
     """Run one pickled batch of a pass on a worker, and return its results, pickled, or an error.
 
     An error is returned and not raised: dask would log it there, and fails on tracebacks that it
@@ -294,9 +294,9 @@ def _run_on_dask(batch: bytes, run: str, expected: str, writers: int) -> Any:  #
 
     address = get_worker().address
     with _lock:
-        if run in _stopped:
+        if pass_id in _stopped:
             return EngineError(f"the worker {address} was stopped")
-        _running[run] += 1
+        _running[pass_id] += 1
     try:
         if _versions() != expected:
             return EngineError(
@@ -313,14 +313,14 @@ def _run_on_dask(batch: bytes, run: str, expected: str, writers: int) -> Any:  #
         return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
     finally:
         with _lock:
-            _running[run] -= 1
+            _running[pass_id] -= 1
 
 
-def _stop(run: str) -> int:
+def _stop(pass_id: str) -> int:
     """Let no more batches of a pass begin on this worker; how many are under way."""
     with _lock:
-        _stopped.add(run)
-        return _running[run]
+        _stopped.add(pass_id)
+        return _running[pass_id]
 
 
 # Here, for the workers of dask
@@ -388,7 +388,7 @@ class Cluster:
             self._address = dask.config.get("scheduler-address", None) or ""
         self._client = _connect(self._address)
         self._executor = self._client.get_executor(pure=False)
-        self._run = os.urandom(8).hex()
+        self._pass_id = os.urandom(8).hex()
         self._under_way = 0
         self._workers = 0  # worker threads at the last count
         self._last_count = -math.inf
@@ -421,7 +421,7 @@ class Cluster:
             self._under_way += 1
             task_bytes = dump(task)
             return self._executor.submit(  # type: ignore[no-any-return]
-                _run_on_dask, task_bytes, self._run, _versions(), self._workers
+                _run_on_dask, task_bytes, self._pass_id, _versions(), self._workers
             )
 
     def result(self, future: Future[Any]) -> Any:  # noqa: ANN401
@@ -449,7 +449,7 @@ class Cluster:
             return
         with contextlib.suppress(Exception):
             _wait_for(lambda: self._executor.shutdown(wait=False), stops=False)
-            ask = functools.partial(self._client.run, _stop, self._run, on_error="ignore")
+            ask = functools.partial(self._client.run, _stop, self._pass_id, on_error="ignore")
             end = time.monotonic() + _LONGEST_STOP
             while any(_wait_for(ask, stops=False).values()) and time.monotonic() < end:
                 time.sleep(signals.PATIENCE / 10)
