@@ -63,7 +63,7 @@ class Evidence:
 
     @cached_property
     def at(self) -> Positions:
-        """The positions of the outputs' elements."""
+        """The positions of the outputs' elements in the window."""
         return np.ix_(*self.sample_index)
 
     @cached_property
@@ -129,7 +129,7 @@ class Evidence:
         return np.asarray(elements.any(self.axis, keepdims=True))
 
     def read_input(self, at: Positions) -> Array:
-        """The input's elements at positions; zeros outside."""
+        """The input's elements at positions in the window; zeros outside of it."""
         inside = np.ones((), np.bool_)
         for i, size in zip(at, self.values.shape, strict=True):
             inside = inside & (i >= 0) & (i < size)

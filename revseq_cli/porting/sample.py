@@ -93,23 +93,24 @@ def _clip(window: Region, sizes: Shape) -> Region:
 def _choose_sequences(sequences: Sequences, wrong: Array, most: int) -> list[Array] | None:
     """The indices of a sample in each dimension; None if not even one sequence has room.
 
-    They are those of some wrong sequences, of their neighbours, and of others.
+    A sample has whole sequences. Of the n of them that have room, each of k other dimensions has
+    about the k-th root of n indices: of some wrong sequences, of their neighbours, and of others.
     """
     shape = sequences.shape
     size = sequences.size
     room = min(_MOST, most) // size // 4  # of many sequences, a quarter is enough
-    of_long = min(max(1, _MOST_LONG // size), most // size)
-    room = max(room, of_long)
+    room_if_long = min(max(1, _MOST_LONG // size), most // size)
+    room = max(room, room_if_long)
     if not room:
         return None
     examples = np.argwhere(wrong)
     examples = examples[np.linspace(0, len(examples) - 1, _EXAMPLES).astype(np.intp)]
-    index = [np.arange(size) for size in shape]
+    index = [np.arange(count) for count in shape]
     others = [d for d in range(len(shape)) if d != sequences.axis]
     others.sort(key=lambda d: shape[d])  # what a small dimension leaves, larger ones can use
     for i, d in enumerate(others):
-        share = int(room ** (1 / (len(others) - i)))
-        index[d] = _choose_indices(examples[:, d], shape[d], max(1, share))
+        root = int(room ** (1 / (len(others) - i)))
+        index[d] = _choose_indices(examples[:, d], shape[d], max(1, root))
         room //= len(index[d])
     return index
 

@@ -59,7 +59,7 @@ def walk_tensors(message: Any) -> Iterator[Any]:
             yield from walk_tensors(part)
 
 
-def no_node(proto: Any, path: str) -> FormatError:
+def make_no_node_error(proto: Any, path: str) -> FormatError:
     """The error of a model whose graph has no node of the operator, with the nodes elsewhere."""
     names = list(_list_inner_nodes(proto.graph.node, ""))
     for function in proto.functions:

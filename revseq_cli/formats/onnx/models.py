@@ -16,7 +16,7 @@ from typing import Any
 
 from revseq_cli.core.errors import FormatError, join_names
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.onnx.graphs import OPERATOR, is_ours, no_node, shorten_name
+from revseq_cli.formats.onnx.graphs import OPERATOR, is_ours, make_no_node_error, shorten_name
 from revseq_cli.formats.onnx.tensors import TYPES, read_proto
 from revseq_cli.formats.refusals import choose_tensor
 
@@ -97,7 +97,7 @@ class Model:
         graph = proto.graph
         nodes = [_read_node(node, path) for node in graph.node if is_ours(node)]
         if not nodes:
-            raise no_node(proto, path)
+            raise make_no_node_error(proto, path)
         self.path = path
         self.proto = proto
         self.identity = identity
@@ -186,7 +186,7 @@ def _read_node(node: Any, path: str) -> Node:
         if attribute.type == _INT:
             axes[str(attribute.name)] = attribute.i
     names = [str(name) for name in (*node.input, *node.output)]
-    has_names = len(node.input) == 2 and len(node.output) == 1 and all(names)
+    has_names = all(names) and (len(node.input), len(node.output)) == (2, 1)
     has_axes = len(axes) == len(node.attribute) and axes.keys() <= {"time_axis", "batch_axis"}
     if not has_names or not has_axes:
         found = f"{OPERATOR} {node.name or 'without a name'} is not as ONNX has it"
