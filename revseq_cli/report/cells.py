@@ -37,18 +37,22 @@ _HEADING = 50  # pixels above the first row: the name of the tensor, and the axi
 _NARROWEST = 120  # pixels of a table: the name of a tensor
 _LEGEND_LINE = 22  # pixels from one line of the legend to the next
 _SAMPLE = 32  # pixels of a sample in the legend
+_LENGTH_END = -10  # pixels from the first cell to the end of the lengths before it
 _ROOM = svg.WIDEST - 2 * svg.MARGIN
+
+Texts = list[list[str]]  # the elements of a tensor as text: those of each row
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """What the tables of all tensors have in common: their rows, their columns and their size.
+    """The tables of all tensors, which have the same rows, columns and size.
 
     `columns` are the indices along the axis that are drawn, and `xs` where each begins. The labels
     of rows and the lengths take `left` pixels before the first one, the labels only `label_width`.
     """
 
     subject: Subject
+    texts: list[Texts]
     columns: list[int]
     xs: list[float]
     column_width: float
@@ -67,9 +71,8 @@ class _Layout:
 
 def draw_cells(subject: Subject) -> svg.Drawing:
     """A table for each tensor, side by side if there is room, and a legend below them."""
-    texts = [_read_texts(subject, source) for _, source in subject.tensors]
-    layout = _lay_out(subject, texts)
-    tables = [_draw_table(layout, number, rows) for number, rows in enumerate(texts)]
+    layout = _lay_out(subject)
+    tables = [_draw_table(layout, number) for number in range(len(subject.tensors))]
     step = layout.width + _BETWEEN
     if len(tables) * step - _BETWEEN <= _ROOM:
         elements = [svg.group(table, i * step, 0) for i, table in enumerate(tables)]
@@ -80,7 +83,7 @@ def draw_cells(subject: Subject) -> svg.Drawing:
         elements = [svg.group(table, 0, i * step) for i, table in enumerate(tables)]
         width = layout.width
         y = len(tables) * step
-    legend = _draw_legend(layout, texts, y)
+    legend = _draw_legend(layout, y)
     elements += legend.elements
     return svg.Drawing(elements, max(width, legend.width), y + legend.height)
 
@@ -99,16 +102,16 @@ def _notate(name: str, source: Source) -> list[str]:
     return [f"{name}: {source.desc}", *preview.part_text(source, part).split("\n"), ""]
 
 
-def _read_texts(subject: Subject, source: Source) -> list[list[str]]:
-    """The elements of each row of a tensor as text."""
+def _read_texts(subject: Subject, source: Source) -> Texts:
     size = subject.sequence_size
     return [render_numbers(subject.read(source, row, 0, size)) for row in subject.rows]
 
 
-def _lay_out(subject: Subject, texts: list[list[list[str]]]) -> _Layout:
-    """Choose the columns that fit, and find where they are."""
-    words = map(_round, itertools.chain(*itertools.chain(*texts)))
-    column_width = max(_TILE, max(map(len, words), default=1) * _CHARACTER + _PADDING)
+def _lay_out(subject: Subject) -> _Layout:
+    """Read the tensors, choose the columns that fit, and find where they are."""
+    texts = [_read_texts(subject, source) for _, source in subject.tensors]
+    lengths_of_words = [len(_round(word)) for row in itertools.chain(*texts) for word in row]
+    column_width = max(_TILE, max(lengths_of_words, default=1) * _CHARACTER + _PADDING)
     label_width = max((len(subject.label(row)) for row in subject.rows), default=0) * svg.SMALL
     left = label_width + _AFTER_LABEL if label_width else 0.0
     if subject.lengths is not None:
@@ -124,7 +127,7 @@ def _lay_out(subject: Subject, texts: list[list[list[str]]]) -> _Layout:
         xs.append(x)
         x += column_width + _GAP
         before = column
-    return _Layout(subject, columns, xs, column_width, label_width, left)
+    return _Layout(subject, texts, columns, xs, column_width, label_width, left)
 
 
 def _choose_columns(subject: Subject, most: int) -> list[int]:
@@ -133,6 +136,7 @@ def _choose_columns(subject: Subject, most: int) -> list[int]:
     size = subject.sequence_size if rows else 0
     if size <= most:
         return list(range(size))
+    # All columns, those first that are drawn first.
     runs = [run for row in rows for run in row.wrong]
     by_importance = [start for start, _ in runs]
     for start, stop in runs:
@@ -151,16 +155,16 @@ def _row_y(i: int) -> float:
     return i * (_TILE + _BRACKET)
 
 
-def _draw_table(layout: _Layout, number: int, texts: list[list[str]]) -> list[str]:
-    """The tensor of that number, whose elements are `texts`; the first one has the lengths, too."""
+def _draw_table(layout: _Layout, number: int) -> list[str]:
+    """The tensor of that number; the first one has the lengths, too."""
     subject = layout.subject
     name, source = subject.tensors[number]
     rows = [_draw_heads(layout)]
-    rows += [_draw_row(layout, i, words) for i, words in enumerate(texts)]
+    rows += [_draw_row(layout, i, words) for i, words in enumerate(layout.texts[number])]
     elements = [svg.tag("g", "".join(rows), role="table", aria_label=name)]
     elements += _draw_cuts(layout)
     if number == 0 and subject.lengths is not None:
-        elements.append(svg.text("length", -10, _HEAD, "small length end"))
+        elements.append(svg.text("length", _LENGTH_END, _HEAD, "small length end"))
         for i, row in enumerate(subject.rows):
             elements += _draw_length(layout, row, _row_y(i))
     if source.sizes:
@@ -247,7 +251,7 @@ def _draw_length(layout: _Layout, row: Row, y: float) -> list[str]:
     """
     subject = layout.subject
     mark = CLAMPED if _is_clamped(subject, row) else "length"
-    elements = [svg.text(_length_text(subject, row), -10, y + _TEXT, f"end {mark}")]
+    elements = [svg.text(_length_text(subject, row), _LENGTH_END, y + _TEXT, f"end {mark}")]
     length = min(row.length or 0, subject.sequence_size)
     reversed_columns = [column for column in layout.columns if column < length]
     if not reversed_columns:
@@ -259,22 +263,22 @@ def _draw_length(layout: _Layout, row: Row, y: float) -> list[str]:
     return [*elements, svg.tag("path", d=path, class_="bracket")]
 
 
-def _draw_legend(layout: _Layout, texts: list[list[list[str]]], top: float) -> svg.Drawing:
+def _draw_legend(layout: _Layout, top: float) -> svg.Drawing:
     """The sentences of the legend, of which long ones take several lines."""
     elements = []
     width = 0.0
     y = top
-    for sentence, sample in _explain(layout, texts):
+    for sentence, sample in _explain(layout):
         x = _SAMPLE if sample else 0
         for line in svg.wrap(sentence):
             elements.append(svg.group([*sample, svg.text(line, x, 14, "words quiet")], 0, y))
-            sample = []  # it is next to the first line
+            sample = []  # only the first line has it
             width = max(width, x + len(line) * svg.WORD)
             y += _LEGEND_LINE
     return svg.Drawing(elements, width, y - top)
 
 
-def _explain(layout: _Layout, texts: list[list[list[str]]]) -> Iterator[tuple[str, list[str]]]:
+def _explain(layout: _Layout) -> Iterator[tuple[str, list[str]]]:
     """What marks and brackets mean, and what is left out: sentences, each with a sample."""
     subject = layout.subject
     yield from _explain_marks(layout)
@@ -282,7 +286,8 @@ def _explain(layout: _Layout, texts: list[list[list[str]]]) -> Iterator[tuple[st
         about = shorten(f"{LENGTHS} {subject.lengths.desc}", 60)
         sample = svg.tag("path", d="M1 12 v-5 h22 v5")
         yield f"length of the sequence, from {about}", [sample]
-    words = [row[column] for row in itertools.chain(*texts) for column in layout.columns]
+    rows = itertools.chain(*layout.texts)
+    words = [row[column] for row in rows for column in layout.columns]
     if any(_round(word) != word for word in words):
         yield "rounded: pointing at a number shows all of its digits", []
     if len(layout.columns) < subject.sequence_size and subject.rows:

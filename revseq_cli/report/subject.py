@@ -186,6 +186,7 @@ class Subject:
                 yield 0, 1
             return
         size = self.sequence_size
+        # Read at once are so many indices along the axis that they have _PIECE elements.
         elements_at_index = prod(self.sizes) // (size * prod(self.row_sizes))
         step = max(1, _PIECE // max(1, elements_at_index))
         others = tuple(d for d in range(len(self.sizes)) if d != self.axis)
