@@ -309,14 +309,16 @@ def _parse_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[Any
     """Numbers that are written as bits, such as 0x3c, or as decimals, which need ml_dtypes."""
     dtype = dtypes.dtype_of(data_type)
     word = word_of(dtype.itemsize)
-    words = np.zeros(len(tokens), np.uint16)
-    decimals = []  # their indices
+    patterns = []
+    decimals = []  # the indices of those that are not bits
     for i, token in enumerate(tokens):
         match = _BITS.fullmatch(token)
         if match:
-            words[i] = int(match["bits"], 16)
+            patterns.append(int(match["bits"], 16))
         else:
+            patterns.append(0)
             decimals.append(i)
+    words = np.array(patterns, np.uint16)
     if words.max(initial=0) >= 1 << 8 * dtype.itemsize:
         i = int(words.argmax())
         raise LiteralError(i, f"{tokens[i]} has more bits than {data_type.name}")
