@@ -58,14 +58,14 @@ def measure_explained_probes(evidence: Evidence, change: Change) -> float:
     """The share of the probes that a change explains."""
     probes = evidence.probes
     changed = change.apply(probes.expected)
-    return float(find_computed(evidence, probes.output, probes.expected, changed).mean())
+    return float(_find_computed(evidence, probes.output, probes.expected, changed).mean())
 
 
 def claim_change(evidence: Evidence, change: Change) -> Claim:
     """The claim that expected values were changed."""
     output = evidence.output
     expected = evidence.expected
-    agree = find_computed(evidence, output, expected, change.apply(expected))
+    agree = _find_computed(evidence, output, expected, change.apply(expected))
     return Claim(change.price, change.text, agree)
 
 
@@ -74,11 +74,11 @@ def claim_merges(evidence: Evidence) -> Iterator[Claim]:
     expected = evidence.expected
     for text, merge in changes.MERGES.items():
         merged = np.asarray(merge(expected, evidence.unmoved)).astype(expected.dtype)
-        agree = find_computed(evidence, evidence.output, expected, merged)
+        agree = _find_computed(evidence, evidence.output, expected, merged)
         yield Claim(changes.CHANGE_PRICE, text, agree)
 
 
-def find_computed(evidence: Evidence, output: Array, expected: Array, computed: Array) -> Array:
+def _find_computed(evidence: Evidence, output: Array, expected: Array, computed: Array) -> Array:
     """Where an output has computed values: exactly, or up to rounding.
 
     Up to rounding counts only where the output is not as near to the expected value.

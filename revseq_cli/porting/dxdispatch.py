@@ -37,7 +37,7 @@ class WrittenModel(NamedTuple):
     notes: list[str]
 
 
-def name_npy(model: Path, role: str) -> Path:
+def _name_npy(model: Path, role: str) -> Path:
     """The .npy file of a tensor of a model."""
     return model.with_name(f"{model.stem}.{role}.npy")
 
@@ -47,8 +47,8 @@ def write_model(job: Job, path: Path, *, overwrite: bool) -> WrittenModel:
     file = NewFile(str(path), overwrite=overwrite, inputs=job.files)
     sinks: list[tuple[Source, FileSink]] = []
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
-        target = Reference(str(name_npy(path, role)))
-        template = make_template(source)
+        target = Reference(str(_name_npy(path, role)))
+        template = _make_template(source)
         sinks.append((source, create_sink(target, template, overwrite=overwrite, inputs=job.files)))
     npy_files = [sink.file for _, sink in sinks]
     with FileTransaction(*npy_files, file) as transaction:  # the model gets its name last
@@ -56,28 +56,28 @@ def write_model(job: Job, path: Path, *, overwrite: bool) -> WrittenModel:
             with sink:
                 passes.copy(source, sink, plan_pass(source, sink, Resources()))
         job.recheck()
-        file.write(make_model(job, path).encode())
+        file.write(_make_model(job, path).encode())
     names = [file.name, *(npy.name for npy in npy_files)]
-    return WrittenModel(names, name_npy(path, OUTPUT), [*transaction.notes])
+    return WrittenModel(names, _name_npy(path, OUTPUT), [*transaction.notes])
 
 
-def make_template(source: Source) -> MemorySource:
+def _make_template(source: Source) -> MemorySource:
     """A tensor like the source in C order and little-endian, which takes one element of memory."""
     zero = np.zeros((), source.dtype.newbyteorder("<"))
     return MemorySource(source.name, np.broadcast_to(zero, source.sizes), source.storage)
 
 
-def make_model(job: Job, path: Path) -> str:
+def _make_model(job: Job, path: Path) -> str:
     """The text of the model."""
     values = job.values.desc
     descs = {INPUT: values, LENGTHS: job.lengths.desc, OUTPUT: values}
     resources: dict[str, Any] = {}
     tensors: dict[str, Any] = {}
     for role, desc in descs.items():
-        initial: dict[str, Any] = {"sourcePath": name_npy(path, role).name}
+        initial: dict[str, Any] = {"sourcePath": _name_npy(path, role).name}
         if role == OUTPUT:
             initial = {"valueCount": desc.element_count, "value": _UNWRITTEN}
-        resources[role] = make_resource(desc, initial)
+        resources[role] = _make_resource(desc, initial)
         tensors[role] = {"DataType": desc.data_type.name, "Sizes": list(desc.sizes)}
     operator = {"type": "DML_OPERATOR_REVERSE_SUBSEQUENCES", "desc": {**tensors, "Axis": job.axis}}
     dispatch = {
@@ -88,7 +88,7 @@ def make_model(job: Job, path: Path) -> str:
     write = {
         "type": "writeFile",
         "resource": OUTPUT,
-        "targetPath": name_npy(path, OUTPUT).name,
+        "targetPath": _name_npy(path, OUTPUT).name,
         "dimensions": list(values.sizes),  # without them the .npy would be flat
     }
     model = {
@@ -99,7 +99,7 @@ def make_model(job: Job, path: Path) -> str:
     return json.dumps(model, indent=1) + "\n"
 
 
-def make_resource(desc: TensorDesc, values: dict[str, Any]) -> dict[str, Any]:
+def _make_resource(desc: TensorDesc, values: dict[str, Any]) -> dict[str, Any]:
     """A buffer of whole 4 bytes, as DirectML expects it.
 
     Some versions do not read the data type from a .npy, so the model has it.

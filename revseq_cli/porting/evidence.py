@@ -146,8 +146,8 @@ class Evidence:
     @cached_property
     def surprise(self) -> Array:
         """The bits of the value of each wrong element: few if the data have it often."""
-        share = measure_share(self.unmoved, self.output[self.wrong])
-        expected_share = measure_share(self.unmoved, self.expected[self.wrong])
+        share = _measure_share(self.unmoved, self.output[self.wrong])
+        expected_share = _measure_share(self.unmoved, self.expected[self.wrong])
         # The chance of this value among all values that are not the expected one.
         chance = share / np.maximum(1 - expected_share, 1e-9)
         if self.tolerance:  # other values equal it, too: at least as many as equal a random one
@@ -197,7 +197,7 @@ def clear_sign_of_zeros(output: Array, expected: Array) -> Array:
     return np.where(is_wrong_zero, output.dtype.type(0), output)
 
 
-def measure_share(values: Array, some: Array) -> Array:
+def _measure_share(values: Array, some: Array) -> Array:
     """The share of the values that each of some elements has; at least that of one value."""
     known, counts = np.unique(hash_elements(values), return_counts=True)
     own = hash_elements(some)

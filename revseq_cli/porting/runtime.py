@@ -54,7 +54,7 @@ def compute(job: Job, on: str, memory: int) -> Computed:
     a provider that is not here, FormatError for a data type that it does not have, and EngineError
     for what does not fit into so many bytes.
     """
-    runtime, provider = find_provider(on)
+    runtime, provider = _find_provider(on)
     name = f"{RUNTIME} {runtime.__version__}, {provider}"
     _require_memory(job, memory)
     array = native(job.values.read())
@@ -139,7 +139,7 @@ def _list_notes(
         yield f"{lengths_were} clamped before {RUNTIME} got the job: {refuses}"
 
 
-def find_provider(on: str) -> tuple[ModuleType, str]:
+def _find_provider(on: str) -> tuple[ModuleType, str]:
     """ONNX Runtime, and a provider's full name; it may be typed in any case, without its suffix."""
     name = _shorten_provider(on)
     if name == "directml":
