@@ -46,7 +46,7 @@ def has_numbers(dtype: np.dtype[Any]) -> bool:
     return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
 
 
-def _require_numbers(dtype: np.dtype[Any], name: str) -> None:
+def _require_ml_dtypes(dtype: np.dtype[Any], name: str) -> None:
     """FormatError for minifloats without the package ml_dtypes."""
     if not has_numbers(dtype):
         found = f"the numbers of {name} need the package ml_dtypes"
@@ -58,7 +58,7 @@ def number_type(data_type: DataType) -> tuple[np.dtype[Any], int]:
 
     The first digit, which is not stored, is not counted. FormatError without the package.
     """
-    _require_numbers(dtype_of(data_type), data_type.name)
+    _require_ml_dtypes(dtype_of(data_type), data_type.name)
     import ml_dtypes  # few tensors have such types
 
     scalar = getattr(ml_dtypes, data_type.name.lower())
@@ -73,7 +73,7 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
     if not is_minifloat(values.dtype):
         return values
     name = values.dtype.names[0]  # type: ignore[index]
-    _require_numbers(values.dtype, name)
+    _require_ml_dtypes(values.dtype, name)
     import ml_dtypes  # few tensors have such types
 
     words = np.ascontiguousarray(native(values)[name])

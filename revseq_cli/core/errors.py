@@ -112,7 +112,7 @@ def shorten(text: str, most: int) -> str:
 
 
 def shown_line(line: str) -> str:
-    """A line of a message for a terminal: printable, and cut where it is very long."""
+    """A line of a message for a terminal: printable, and cut if it is very long."""
     return printable(line[:_LONGEST_LINE])
 
 

@@ -121,7 +121,7 @@ MOST_DIMENSIONS = 64  # NumPy's limit; DirectML's feature levels accept fewer
 
 
 def numbers_of(rank: int) -> str:
-    """The numbers of that many dimensions: 0 to 2, or 0 where there is only one."""
+    """The numbers of that many dimensions: 0 to 2, or 0 if there is only one."""
     return f"0 to {rank - 1}" if rank > 1 else "0"
 
 

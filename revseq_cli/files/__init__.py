@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def open_file(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[InputFile]:
     """A file for reading; it must be as it was at `unchanged`.
 
-    `name` is what to call it, where that is not its path.
+    `name` is what to call it, if that is not its path.
     """
     if is_address(path):
         from revseq_cli.files.remote import fetched
@@ -96,7 +96,7 @@ def fetch(path: str, identity: Identity) -> None:
     """Fetch a remote file of which all will be read.
 
     From now on this process, and its forks, find its bytes here. Nothing is done for a file of this
-    machine, or where the temporary folder has no room for it.
+    machine, or if the temporary folder has no room for it.
     """
     if is_address(path):
         from revseq_cli.files.remote import fetched
@@ -184,7 +184,7 @@ def exists(path: str) -> bool:
 def is_folder(path: str, *, assumed: bool = False) -> bool:
     """Whether it is a folder, or files are below that address.
 
-    The server of an address is not asked where it is `assumed`.
+    The server of an address is not asked if the folder is `assumed`.
     """
     if not is_address(path):
         return os.path.isdir(path)
@@ -242,7 +242,7 @@ def cache_states(paths: Iterable[str]) -> None:
 def time_of_change(path: str) -> int | None:
     """When a file, or anything in a folder, was changed last, in nanoseconds.
 
-    None where there is none.
+    None if there is none.
     """
     if is_address(path):
         from revseq_cli.files.remote import states

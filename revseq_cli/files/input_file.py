@@ -54,8 +54,8 @@ def make_truncation_error(name: str) -> TensorIOError:
 class InputFile(ABC):
     """A file that is open for reading; `name` is what to call it in an error.
 
-    `path` is where the system finds its bytes, or "" where it finds them nowhere. `error` is the
-    first error of its stream, which a library may lose.
+    `path` is where the system finds its bytes, or "" for a remote file. `error` is the first error
+    of its stream, which a library may lose.
     """
 
     name: str
@@ -65,7 +65,7 @@ class InputFile(ABC):
 
     @abstractmethod
     def read_into(self, buffer: memoryview, offset: int) -> None:
-        """Fill the buffer from that offset; TensorIOError where the file ends before."""
+        """Fill the buffer from that offset; TensorIOError if the file ends before."""
 
     @abstractmethod
     def stream(self) -> BinaryIO:
@@ -75,7 +75,7 @@ class InputFile(ABC):
         """
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]]) -> None:
-        """Fill each buffer from its offset; TensorIOError where the file ends before."""
+        """Fill each buffer from its offset; TensorIOError if the file ends before."""
         for offset, buffer in runs:
             self.read_into(buffer, offset)
 

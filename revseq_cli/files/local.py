@@ -68,7 +68,7 @@ class LocalFile(InputFile):
 def open_local(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[LocalFile]:
     """A regular file; it must be as it was at `unchanged`.
 
-    `name` is what to call the file, where that is not its path. A pipe or a device is refused, and
+    `name` is what to call the file, if that is not its path. A pipe or a device is refused, and
     never waited for.
     """
     name = name or path
@@ -162,7 +162,7 @@ class OutputFile:
         bytes and copy none. The disk works on what is copied while the next bytes are copied. A
         signal raises Stopped.
         """
-        signals.check()  # also where there is nothing to copy
+        signals.check()  # also if there is nothing to copy
         done = 0
         while done < size:
             signals.check()
@@ -170,7 +170,7 @@ class OutputFile:
             moved = 0
             if isinstance(source, LocalFile):
                 moved = platform.copy_range(source.fd, self.fd, start + done, to + done, count)
-            if not moved:  # also where the file ends before: reading there raises the error
+            if not moved:  # also if the source is too short: to read it raises the error
                 buffer = memoryview(bytearray(min(thresholds.BOUNCE_BYTES, count)))
                 source.read_into(buffer, start + done)
                 self.write(buffer, to + done)
@@ -265,7 +265,7 @@ def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
 def flush_file(path: str, template: os.stat_result | None = None) -> None:
     """Return when the file is on the disk, with the owner and the mode of `template`.
 
-    OSError where it cannot be flushed; there is no second try, since the system may report success
+    OSError if it cannot be flushed; there is no second try, since the system may report success
     then.
     """
     # Opened before the rights are given, which may allow nobody to write.

@@ -67,10 +67,10 @@ class NewFile:
             raise TensorIOError(fault, _NAME, hint, path)
         self._final = Path(platform.real_path(path))  # a link stays, and what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
-        self._check(inputs)
+        self._refuse_name(inputs)
         self.temporary = str(self._final.with_name(make_temporary_name()))
 
-    def _check(self, inputs: Iterable[Identity]) -> None:
+    def _refuse_name(self, inputs: Iterable[Identity]) -> None:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
             hint = f"to write a file, type {platform.quote(os.path.normpath(self.name))}"
@@ -78,10 +78,10 @@ class NewFile:
         with wrap_os_errors(self.name, "write"), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
         if self._old:
-            self._check_old(self._old, inputs)
-        self._check_folder()
+            self._refuse_old(self._old, inputs)
+        self._refuse_folder()
 
-    def _check_old(self, status: os.stat_result, inputs: Iterable[Identity]) -> None:
+    def _refuse_old(self, status: os.stat_result, inputs: Iterable[Identity]) -> None:
         """Refuse to replace what has the name."""
         if stat.S_ISDIR(status.st_mode):
             raise TensorIOError("a folder", _NAME, where=self.name)
@@ -96,7 +96,7 @@ class NewFile:
             hint = f"attrib -r {platform.quote(self.name)}"
             raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)
 
-    def _check_folder(self) -> None:
+    def _refuse_folder(self) -> None:
         """Refuse a name in a folder that is not there, or that may not be written to."""
         folder = self._final.parent
         if not folder.is_dir():
@@ -158,7 +158,7 @@ class NewFile:
 
     @property
     def folder(self) -> str:
-        """The folder to flush when the file has its name; "" where there is none."""
+        """The folder to flush when the file has its name; "" if there is none on this machine."""
         return str(self._final.parent)
 
     def flush_folder(self) -> str:
@@ -208,14 +208,14 @@ class NewVersion(NewFile):
 class NewFolder(NewFile):
     """A folder to write; none that exists is replaced, since that takes more than one step."""
 
-    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+    def _refuse_name(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
         if os.path.lexists(self._final):
             expected = "a new one: a folder is never replaced"
             raise TensorIOError("exists already", expected, "give it another name", self.name)
         with wrap_os_errors(self.name, "write"), contextlib.suppress(FileNotFoundError):
-            # Refuses a name that is too long, or in a folder that may not be searched.
+            # An error if the name is too long, or in a folder that may not be searched.
             self._final.stat()
-        self._check_folder()
+        self._refuse_folder()
 
     def create(self) -> None:
         Path(self.temporary).mkdir()
@@ -265,13 +265,13 @@ class NewFolderVersion(NewFolder):
 
     _originals: Mapping[str, os.stat_result]  # the files below that folder, by their paths there
 
-    def _check(self, inputs: Iterable[Identity]) -> None:
+    def _refuse_name(self, inputs: Iterable[Identity]) -> None:
         with wrap_os_errors(self.name, "write"):
             self._originals = _list_below(self._final)
         statuses = self._originals.values()
         if any(identity.is_of(status) for identity in inputs for status in statuses):
             raise make_input_error(self.name)
-        self._check_folder()
+        self._refuse_folder()
 
     def flush(self) -> None:
         self._flush_all(self._originals)
@@ -340,8 +340,8 @@ class Scratch(NewFile):
             ) from None
         self.name = f"the temporary folder {self._final.parent}"
 
-    def _check(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
-        self._check_folder()
+    def _refuse_name(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+        self._refuse_folder()
 
     def flush(self) -> None:
         """Nothing to flush: the file is about to be removed."""

@@ -30,7 +30,7 @@ class FileTransaction:
         with contextlib.ExitStack() as stack:
             stack.enter_context(signals.defer())
             for file in self._files:
-                stack.callback(self._remove, file)
+                stack.callback(self._undo_file, file)
                 with wrap_os_errors(file.name, "write"):
                     file.create()
             self._undo = stack.pop_all()
@@ -54,7 +54,7 @@ class FileTransaction:
                     self.notes.append(note)
                 self._named.append(file)
 
-    def _remove(self, file: NewFile) -> None:
+    def _undo_file(self, file: NewFile) -> None:
         try:
             file.remove()
         except OSError as e:

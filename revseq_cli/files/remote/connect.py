@@ -128,7 +128,7 @@ def _hide_variables() -> None:
 def ask(path: str, question: _Question[_Result], doing: str = "read") -> _Result:
     """The server's answer to a question about an address; a TensorIOError says what is wrong.
 
-    `doing` is "read" or "write". A question that fails is asked again where that may help.
+    `doing` is "read" or "write". A question that fails is asked again if that may help.
     """
     (answer,) = ask_all(path, [question], doing=doing)
     return answer

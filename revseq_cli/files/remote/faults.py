@@ -211,7 +211,7 @@ def _make_error(address: Address, doing: str, error: Exception) -> TensorIOError
 
 
 def _about_login(address: Address, doing: str, fault: Fault) -> TensorIOError | None:
-    """The error where the fault is about credentials or rights."""
+    """The error if the fault is about credentials or rights."""
     scheme = address.parts.scheme
     login = _LOGINS.get(scheme, "")
     if fault.code in _EXPIRED_CODES or fault.kind in _EXPIRED_CODES:
@@ -244,12 +244,12 @@ def _is_in_other_region(scheme: str, fault: Fault) -> bool:
     """Whether the bucket is in another region than the one that was asked."""
     if fault.code in _WRONG_REGIONS:
         return True
-    # Botocore asks without an end where a store does not say in which region its bucket is.
+    # Botocore asks without an end if a store does not say in which region its bucket is.
     return scheme == "s3" and (fault.status == 301 or fault.kind == "RecursionError")
 
 
 def _about_server(address: Address, doing: str, fault: Fault) -> TensorIOError:
-    """The error where the fault is about the server, or the way to it."""
+    """The error for a fault of the server, or of the way to it."""
     hint = ""
     if fault.is_silence:
         found = f"the server did not answer for {MOST_SILENCE} s"

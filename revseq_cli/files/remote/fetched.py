@@ -46,7 +46,7 @@ class _Copies:
         self._own.append(file)
         self.by_address[Address(path).full] = _Copy(identity, file.path)
 
-    def remove(self) -> None:
+    def clear(self) -> None:
         """Remove all copies."""
         for file in self._own:
             file.remove()
@@ -86,7 +86,7 @@ def take_cache(cache: RemoteCache) -> None:
 def close() -> None:
     """Forget what this thread has open, and remove what was fetched for one job."""
     forget_files()
-    _copies.remove()
+    _copies.clear()
 
 
 def _find_copy(path: str) -> _Copy | None:
@@ -145,7 +145,7 @@ def fetch_for_jobs(paths: Iterable[str]) -> Iterator[None]:
         forget_files()
         yield
     finally:
-        _copies_for_jobs.remove()
+        _copies_for_jobs.clear()
 
 
 def _has_room(size: int) -> bool:

@@ -98,7 +98,7 @@ class RemoteFile(InputFile):
 
     @classmethod
     def open(cls, path: str, unchanged: Identity | None) -> RemoteFile:
-        """The file; where its state is not known yet, it is fetched with the first bytes."""
+        """The file; if its state is not known yet, that is fetched with the first bytes."""
         address = Address(path)
         if unchanged:
             return cls(address, unchanged)
@@ -167,7 +167,7 @@ class RemoteFile(InputFile):
         self._next_block = max(missing) + 1
         ranges = self._ranges_of_blocks(missing)
         try:
-            answers = self._fetch(ranges)
+            answers = self._fetch_ranges(ranges)
         except BaseException as e:
             self.error = self.error or e
             raise
@@ -216,7 +216,7 @@ class RemoteFile(InputFile):
         """Fill the buffers, of which no block is kept; those that are near each other together."""
         groups = _group(_split_runs(runs))
         ranges = [_Range(group[0].offset, max(run.stop for run in group)) for group in groups]
-        for part, data, group in zip(ranges, self._fetch(ranges), groups, strict=True):
+        for part, data, group in zip(ranges, self._fetch_ranges(ranges), groups, strict=True):
             view = memoryview(data)
             for run in group:
                 run.buffer[:] = view[run.offset - part.start : run.stop - part.start]
@@ -230,7 +230,7 @@ class RemoteFile(InputFile):
         pieces = [_Range(start, min(start + step, size)) for start in range(0, size, step)]
         self._fetch_each(pieces, take)
 
-    def _fetch(self, ranges: list[_Range]) -> list[bytes]:
+    def _fetch_ranges(self, ranges: list[_Range]) -> list[bytes]:
         """The bytes of each range."""
         return self._fetch_each(ranges, lambda _, data: data)
 

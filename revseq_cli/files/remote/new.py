@@ -46,12 +46,12 @@ class NewRemoteFile(NewFile):
         if any(identity.device == own_number for identity in inputs):
             raise make_input_error(self.name)
         self._refuse_address()
-        self._check()
+        self._refuse_name()
         self.temporary = os.path.join(tempfile.gettempdir(), make_temporary_name())
         self.next_to = self.temporary
 
     def _refuse_address(self) -> None:
-        """UsageError for an address where nothing is written in one step, or of a version."""
+        """UsageError for a store that takes no file in one step, and for a version of an object."""
         scheme = self.name.parts.scheme
         if scheme == "memory":
             found = "is in the memory of this process, and would be lost at its end"
@@ -64,8 +64,8 @@ class NewRemoteFile(NewFile):
             hint = f"write to {canonical(self.name)}"
             raise UsageError(found, "an address without one", hint, self.name)
 
-    def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
-        """Refuse a name that is taken. Where nobody may ask that, the upload says it at the end."""
+    def _refuse_name(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
+        """Refuse a name that is taken. If nobody may ask that, the upload says it at the end."""
         if self._overwrite:
             return
         is_taken = False
@@ -114,7 +114,7 @@ class NewRemoteStore(NewRemoteFile):
         super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
         self.address = self.name
 
-    def _check(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
+    def _refuse_name(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
         """Refuse an address with files below it, unless this batch has begun the store."""
         others = {*list_below(self.name)} - {self._mark}
         if others and not any(map(is_of_this_batch, others)):
@@ -127,7 +127,7 @@ class NewRemoteStore(NewRemoteFile):
         os.mkdir(self.temporary, 0o700)
         ask(self.name, lambda remote: remote.below(self._mark).put_bytes(b""), doing="write")
         self.is_created = True
-        self._check()
+        self._refuse_name()
         self._is_partial = True  # from now on all files below the address are this run's
 
     def take_name(self) -> None:

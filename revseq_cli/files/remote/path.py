@@ -33,18 +33,18 @@ class State:
 
 @dataclass(frozen=True)
 class Answer:
-    """Some bytes of a file, and its state; None where the server does not say it with them."""
+    """Some bytes of a file, and its state; None if the server does not say it with them."""
 
     data: bytes
     state: State | None
 
 
 class FolderError(TensorIOError):
-    """An address of a folder where a file is expected."""
+    """An address of a folder instead of a file."""
 
 
 def make_folder_error(name: str) -> FolderError:
-    """The error for the address of a folder where a file is expected."""
+    """The error for the address of a folder instead of a file."""
     return FolderError("a folder", "a tensor file", where=name)
 
 

@@ -81,7 +81,7 @@ class S3Path(RemotePath):
         return await _read_body(answer["Body"], count)
 
     async def has_file(self) -> bool:
-        """Whether the object is there; an error where its bucket is not, which no HEAD tells."""
+        """Whether the object is there; an error if its bucket is not, which no HEAD tells."""
         try:
             await self._get(0, 1)
         except Exception as e:

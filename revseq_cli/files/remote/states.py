@@ -24,7 +24,7 @@ _for_recheck: dict[str, Identity] = {}
 
 
 def identity_of_state(path: str, state: State) -> Identity:
-    """The identity of a remote file. Its device stands for the address, and its inode for the content."""
+    """The identity of a remote file: its device stands for the address, its inode for the content."""
     content = hash_of(state.content) if state.content else 0
     return Identity(hash_of(canonical(path)), content, state.size, state.moment, 0)
 
@@ -35,7 +35,7 @@ def hash_of(text: str) -> int:
 
 
 def ask_identity(path: str) -> Identity:
-    """The identity of the file now; MissingFileError where there is none."""
+    """The identity of the file now; MissingFileError if there is none."""
     state = ask(path, lambda remote: remote.ask_state())
     return identity_of_state(path, state)
 
@@ -87,7 +87,7 @@ def _find_listing(path: str) -> tuple[dict[str, Identity] | None, str]:
 
 
 def has_file(path: str) -> bool:
-    """Whether the file is there; MissingFileError where its bucket is not."""
+    """Whether the file is there; MissingFileError if its bucket is not."""
     listing, name = _find_listing(path)
     if listing is not None:
         return name in listing
@@ -97,7 +97,7 @@ def has_file(path: str) -> bool:
 def time_of_change(path: str) -> int | None:
     """When a file, or anything below an address, was changed last, in nanoseconds.
 
-    None where there is none.
+    None if there is none.
     """
     listing, name = _find_listing(path)
     if listing is not None:
