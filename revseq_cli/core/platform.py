@@ -496,7 +496,7 @@ def _escape_character(c: str) -> str:
 
 
 def as_argument(path: str) -> str:
-    """The name of a file as one word of a command line, which no command takes for anything else."""
+    """The name of a file as one word of a command line, which is taken for nothing else."""
     if _UNLIKE_A_FILE.match(path):
         path = f"./{path}"
     return quote(path)

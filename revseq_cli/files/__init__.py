@@ -231,7 +231,7 @@ def list_files_once(path: str) -> dict[str, Identity] | None:
 
 
 def cache_states(paths: Iterable[str]) -> None:
-    """Ask for the states of many remote files, by one listing of each folder with several of them."""
+    """Ask for the states of many remote files: one listing has all that are in one folder."""
     remote = [path for path in paths if is_address(path)]
     if remote:
         from revseq_cli.files.remote import states
@@ -288,7 +288,7 @@ def parse_name(text: str) -> str:
 
 
 def require_path(text: str) -> str:
-    """The path that a text names; UsageError for an address, to which this output is not written."""
+    """The path that a text names; UsageError for an address, which this output cannot have."""
     if is_address(text):
         raise UsageError("an address", "a file of this machine", where=Address(text))
     return parse_name(text)

@@ -199,7 +199,7 @@ class OutputFile:
 
     @functools.cached_property
     def _takes_direct_writes(self) -> bool:
-        """Whether the file can be written past the page cache, as far as the system says that now."""
+        """Whether the system may write the file past the page cache; the file system may refuse."""
         return platform.DIRECT != 0 and not platform.lies_in_memory(self.fd)
 
     def _write_pages(self, run: memoryview, offset: int) -> list[Edge]:

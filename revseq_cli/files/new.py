@@ -60,6 +60,7 @@ class NewFile:
         self.next_to = path
         self.is_created = False
         self._overwrite = overwrite
+        self._inputs = tuple(inputs)
         if is_address(path):  # of a picture, for example
             raise TensorIOError("an address", "a file of this machine", where=path)
         fault, hint = platform.name_fault(path)
@@ -67,10 +68,10 @@ class NewFile:
             raise TensorIOError(fault, _NAME, hint, path)
         self._final = Path(platform.real_path(path))  # a link stays, and what it names is replaced
         self._old: os.stat_result | None = None  # of the file that is to be replaced
-        self._refuse_name(inputs)
+        self._refuse_name()
         self.temporary = str(self._final.with_name(make_temporary_name()))
 
-    def _refuse_name(self, inputs: Iterable[Identity]) -> None:
+    def _refuse_name(self) -> None:
         """Refuse a name that could not be given or replaced."""
         if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
             hint = f"to write a file, type {platform.quote(os.path.normpath(self.name))}"
@@ -78,17 +79,17 @@ class NewFile:
         with wrap_os_errors(self.name, "write"), contextlib.suppress(FileNotFoundError):
             self._old = self._final.stat()
         if self._old:
-            self._refuse_old(self._old, inputs)
+            self._refuse_old(self._old)
         self._refuse_folder()
 
-    def _refuse_old(self, status: os.stat_result, inputs: Iterable[Identity]) -> None:
+    def _refuse_old(self, status: os.stat_result) -> None:
         """Refuse to replace what has the name."""
         if stat.S_ISDIR(status.st_mode):
             raise TensorIOError("a folder", _NAME, where=self.name)
         if not stat.S_ISREG(status.st_mode):
             raise TensorIOError("a pipe or a device", _NAME, where=self.name)
         is_standard_input = is_standard_stream(status, 0)
-        if is_standard_input or any(identity.is_of(status) for identity in inputs):
+        if is_standard_input or any(identity.is_of(status) for identity in self._inputs):
             raise make_input_error(self.name)
         if not self._overwrite:
             raise make_exists_error(self.name)
@@ -208,7 +209,7 @@ class NewVersion(NewFile):
 class NewFolder(NewFile):
     """A folder to write; none that exists is replaced, since that takes more than one step."""
 
-    def _refuse_name(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+    def _refuse_name(self) -> None:
         if os.path.lexists(self._final):
             expected = "a new one: a folder is never replaced"
             raise TensorIOError("exists already", expected, "give it another name", self.name)
@@ -265,11 +266,11 @@ class NewFolderVersion(NewFolder):
 
     _originals: Mapping[str, os.stat_result]  # the files below that folder, by their paths there
 
-    def _refuse_name(self, inputs: Iterable[Identity]) -> None:
+    def _refuse_name(self) -> None:
         with wrap_os_errors(self.name, "write"):
             self._originals = _list_below(self._final)
         statuses = self._originals.values()
-        if any(identity.is_of(status) for identity in inputs for status in statuses):
+        if any(identity.is_of(status) for identity in self._inputs for status in statuses):
             raise make_input_error(self.name)
         self._refuse_folder()
 
@@ -340,7 +341,7 @@ class Scratch(NewFile):
             ) from None
         self.name = f"the temporary folder {self._final.parent}"
 
-    def _refuse_name(self, inputs: Iterable[Identity]) -> None:  # noqa: ARG002 - it replaces nothing
+    def _refuse_name(self) -> None:
         self._refuse_folder()
 
     def flush(self) -> None:

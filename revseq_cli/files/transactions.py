@@ -94,7 +94,7 @@ class FileGroup:
 
     @contextlib.contextmanager
     def add(self, file: NewFile) -> Iterator[None]:
-        """Create the temporary file, which is written inside, and removed at once after an error."""
+        """Create the temporary file, which is written inside, and removed at once if that fails."""
         try:
             with wrap_os_errors(file.name, "write"):
                 file.create()

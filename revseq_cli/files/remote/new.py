@@ -64,8 +64,8 @@ class NewRemoteFile(NewFile):
             hint = f"write to {canonical(self.name)}"
             raise UsageError(found, "an address without one", hint, self.name)
 
-    def _refuse_name(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
-        """Refuse a name that is taken. If nobody may ask that, the upload says it at the end."""
+    def _refuse_name(self) -> None:
+        """Refuse a name that is taken; if we may not ask, the upload says it at the end."""
         if self._overwrite:
             return
         is_taken = False
@@ -114,7 +114,7 @@ class NewRemoteStore(NewRemoteFile):
         super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
         self.address = self.name
 
-    def _refuse_name(self, inputs: Iterable[Identity] = ()) -> None:  # noqa: ARG002 - __init__ looks
+    def _refuse_name(self) -> None:
         """Refuse an address with files below it, unless this batch has begun the store."""
         others = {*list_below(self.name)} - {self._mark}
         if others and not any(map(is_of_this_batch, others)):
@@ -123,7 +123,7 @@ class NewRemoteStore(NewRemoteFile):
             raise TensorIOError("exists already, or is being written", expected, hint, self.name)
 
     def create(self) -> None:
-        """Create the folder here and the mark there, and see that no other run did so meanwhile."""
+        """Create the folder here and the mark there; then refuse it if another run did so, too."""
         os.mkdir(self.temporary, 0o700)
         ask(self.name, lambda remote: remote.below(self._mark).put_bytes(b""), doing="write")
         self.is_created = True

@@ -24,7 +24,7 @@ _SECOND = 1_000_000_000  # ns
 
 @dataclass(frozen=True)
 class State:
-    """A file as its server has it now: its size, its content such as an ETag, and its time in ns."""
+    """A file as its server has it: its size, what tells its content (an ETag), its time in ns."""
 
     size: int
     content: str

@@ -137,7 +137,7 @@ class S3Path(RemotePath):
     async def _put_parts(
         self, path: str, upload: dict[str, Any], advance: Callable[[int], None]
     ) -> list[dict[str, Any]]:
-        """Upload all parts, and return what S3 wants to hear of each; none is under way at the end."""
+        """Upload all parts, and return the number and the ETag of each, by which S3 joins them."""
         size = os.path.getsize(path)
         step = max(choose_piece(size), _LEAST_PART, -(-size // _MOST_PARTS))
         room = asyncio.Semaphore(count_parallel_requests())

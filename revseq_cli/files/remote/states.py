@@ -24,7 +24,7 @@ _for_recheck: dict[str, Identity] = {}
 
 
 def identity_of_state(path: str, state: State) -> Identity:
-    """The identity of a remote file: its device stands for the address, its inode for the content."""
+    """The identity of a remote file, whose device stands for the address, and inode for content."""
     content = hash_of(state.content) if state.content else 0
     return Identity(hash_of(canonical(path)), content, state.size, state.moment, 0)
 
@@ -64,7 +64,7 @@ def list_below(path: str) -> dict[str, Identity]:
 
 
 def cache_states(paths: Iterable[str]) -> None:
-    """List each folder that has several of these files, for the questions about them that follow."""
+    """List each folder that has several of these files; later questions find their states there."""
     folders = Counter(
         Address(path).full.rpartition("/")[0] for path in {*paths} if not is_web(path)
     )

@@ -31,7 +31,7 @@ _HINT = "download it first"
 
 
 def make_web_options() -> dict[str, Any]:
-    """What a session needs to be as patient as we are, and to know proxies and .netrc as curl does."""
+    """What makes a session as patient as we are, and use proxies and .netrc as curl does."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(
