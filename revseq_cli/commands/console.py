@@ -137,7 +137,7 @@ def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
             raise _make_pipe_refusal(row, "a file", hint).about(file)
         return row
     row = table.by_name(format_name) or table.TEXT
-    hint = file_hint.format(f"out{table.suffix_to_write(row.name)}")
+    hint = file_hint.format(f"out{table.choose_suffix(row.name)}")
     if not row.can_print:
         printing = join_names([row.name for row in table.FORMATS if row.can_print], 20)
         raise _make_pipe_refusal(row, f"a file, or -f with one of {printing}", hint)

@@ -16,11 +16,11 @@ from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.formats.contract import Source
 from revseq_cli.formats.npy import HEAD_BYTES, Header
 from revseq_cli.formats.raw import CompressedSource
-from revseq_cli.formats.refusals import damaged_file, import_extra, refuse_bomb
+from revseq_cli.formats.refusals import import_extra, make_damage_error, refuse_bomb
 from revseq_cli.formats.table import Compression
 
 
-def decompress_hint(compression: Compression, path: str) -> str:
+def propose_decompression(compression: Compression, path: str) -> str:
     """How to decompress that file."""
     return f"decompress it first: {compression.program} {platform.quote(path)}"
 
@@ -41,7 +41,7 @@ def decompress(
                 while piece := stream.read(thresholds.PIECE):
                     signals.check()
                     size += len(piece)
-                    refuse_bomb(size, stored, decompress_hint(compression, path), path)
+                    refuse_bomb(size, stored, propose_decompression(compression, path), path)
                     yield piece
         except (RevseqError, MemoryError):
             raise
@@ -65,7 +65,7 @@ def _as_error(error: Exception, path: str) -> RevseqError:
     if isinstance(error, OSError) and error.errno is not None:
         return make_os_error(path, "read", error)
     what = "truncated" if isinstance(error, EOFError) else "damaged"
-    return damaged_file(f"{what}: it cannot be decompressed", path)
+    return make_damage_error(f"{what}: it cannot be decompressed", path)
 
 
 def open_compressed(path: str, compression: Compression, asked: DataType | None) -> Source:
@@ -78,7 +78,7 @@ def open_compressed(path: str, compression: Compression, asked: DataType | None)
         if len(head) >= HEAD_BYTES:
             break
     header = Header.of(head, len(head), path).name_bytes(asked, path)
-    refuse_bomb(header.end, identity.size, decompress_hint(compression, path), path)
+    refuse_bomb(header.end, identity.size, propose_decompression(compression, path), path)
     storage = header.storage(compression=compression.name)
     pieces = functools.partial(decompress, path, compression, identity)
     return CompressedSource(header.raw_tensor(path, path), identity, storage, pieces)

@@ -25,7 +25,7 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import make_exists_error
 from revseq_cli.core.tensors import DataType, Region, TensorDesc
 from revseq_cli.files.input_file import Identity
-from revseq_cli.formats.refusals import name_taken
+from revseq_cli.formats.refusals import make_name_taken_error
 
 if TYPE_CHECKING:
     from revseq_cli.files.new import NewFile
@@ -84,7 +84,7 @@ class Original:
     def require_replaceable(self, key: str) -> None:
         """Raise the error for a tensor of that name in the file, unless it may be replaced."""
         if self.is_input and key != self.input_key:
-            raise name_taken(key, self.path)
+            raise make_name_taken_error(key, self.path)
         if not self.is_input and not self.overwrite:
             raise make_exists_error(f"{self.path}::{key}")
 

@@ -158,7 +158,7 @@ def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str
         return f"; to see them: revseq show {file}"
     if only:
         return "; to keep them, leave out --only"
-    suffix = table.inner_suffix(path)
-    if suffix == table.inner_suffix(output):
+    suffix = table.find_suffix(path)
+    if suffix == table.find_suffix(output):
         return ""
     return f"; to keep them, write a {suffix} file: -o new{suffix}"

@@ -33,7 +33,7 @@ from revseq_cli.formats.attributes import (
 from revseq_cli.formats.contract import Location, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import RawReadTask, RawSource, RawTensor
-from revseq_cli.formats.refusals import choose_tensor, damaged_file
+from revseq_cli.formats.refusals import choose_tensor, make_damage_error
 
 _HEADERS = (1 << 16, 1 << 20, 1 << 26)  # how much is read, until it holds the whole header
 # By the number of a type: its dtype, and the value that the library fills variables with.
@@ -201,8 +201,8 @@ def _read_header(path: str) -> tuple[_Dataset, Identity]:
             except EOFError:
                 continue
             except (ValueError, KeyError, IndexError):
-                raise damaged_file("has a damaged header", path) from None
-    raise damaged_file("truncated: its header extends beyond its end", path)
+                raise make_damage_error("has a damaged header", path) from None
+    raise make_damage_error("truncated: its header extends beyond its end", path)
 
 
 class NetCDF3Source(RawSource):
@@ -226,7 +226,7 @@ class NetCDF3Source(RawSource):
         self._own = own
         end = self.tensor.end
         if 0 not in own.sizes and end > identity.size:
-            raise damaged_file(f"truncated: has {identity.size:,} of {end:,} bytes", name)
+            raise make_damage_error(f"truncated: has {identity.size:,} of {end:,} bytes", name)
 
     def meaning(self) -> Meaning:
         coordinates = find_coordinates(self.dimensions, self._find_coordinate)

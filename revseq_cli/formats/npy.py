@@ -45,8 +45,8 @@ from revseq_cli.formats.contract import (
     TextTypes,
 )
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
-from revseq_cli.formats.refusals import damaged_file, refuse_key
-from revseq_cli.formats.table import NPY_MAGIC, looks_like
+from revseq_cli.formats.refusals import make_damage_error, refuse_key
+from revseq_cli.formats.table import NPY_MAGIC, describe_head
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
@@ -88,7 +88,7 @@ def create_sink(
     sink = RawSink(
         file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type)
     )
-    head = header_bytes(template.dtype, template.sizes, template.order)
+    head = make_header(template.dtype, template.sizes, template.order)
     sink.place_head(head)
     sink.place_elements(template, len(head))
     return sink
@@ -97,7 +97,7 @@ def create_sink(
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write the whole tensor into a pipe, in its own memory order."""
     values = source.read()
-    stream.write(header_bytes(values.dtype, values.shape, source.order))
+    stream.write(make_header(values.dtype, values.shape, source.order))
     if source.order == "F":
         values = values.T
     stream.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
@@ -121,7 +121,7 @@ class Header(NamedTuple):
         `require_whole` with the elements.
         """
         if not head.startswith(NPY_MAGIC):
-            seems, hint = looks_like(head)
+            seems, hint = describe_head(head)
             raise FormatError(f"is named .npy, but looks like {seems}", hint=hint, where=name)
         version = 1
         if total > 12:  # a shorter file is truncated in any version
@@ -135,7 +135,9 @@ class Header(NamedTuple):
             found = f"has a header of {length} bytes"
             raise FormatError(found, f"at most {_LONGEST_HEADER}", where=name)
         if total < 12 or total < offset:
-            raise damaged_file(f"truncated: has {total} bytes, but its header has {length}", name)
+            raise make_damage_error(
+                f"truncated: has {total} bytes, but its header has {length}", name
+            )
         raw = head[start:offset]
         if raw.endswith(b"\r"):  # the last newline of the header is then the first element
             found = "was transferred in text mode: LF became CR LF"
@@ -175,7 +177,7 @@ class Header(NamedTuple):
         DxDispatch writes whole buffers of a multiple of 4 bytes.
         """
         if total < self.end:
-            raise damaged_file(f"truncated: has {total:,} of {self.end:,} bytes", name)
+            raise make_damage_error(f"truncated: has {total:,} of {self.end:,} bytes", name)
         rest = total - self.end
         is_padded = self.dtype.itemsize < 4 and (total - self.offset) % 4 == 0
         most = 3 if is_padded else 0
@@ -243,7 +245,7 @@ def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> Ra
     return RawSource(header.raw_tensor(path, name), head.identity, header.storage())
 
 
-def header_bytes(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
+def make_header(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
     """A header of version 1, in which data types that NumPy lacks are nameless bytes."""
     descr: object = npy_format.dtype_to_descr(dtype)
     if is_minifloat(dtype):

@@ -33,7 +33,12 @@ from revseq_cli.formats import npy
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import CompressedSource, RawSink, RawSource, RawTensor
-from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name, refuse_bomb
+from revseq_cli.formats.refusals import (
+    choose_tensor,
+    make_damage_error,
+    make_name_error,
+    refuse_bomb,
+)
 from revseq_cli.formats.table import NPY_MAGIC, ZIP_MAGIC
 
 # What zipfile raises for damage; RuntimeError for an encrypted member.
@@ -104,7 +109,9 @@ def _open_archive(
     """
     name = name or path
     with files.open_file(path, unchanged) as fd:
-        truncated = damaged_file("has no complete zip directory: it is truncated or damaged", name)
+        truncated = make_damage_error(
+            "has no complete zip directory: it is truncated or damaged", name
+        )
         with _refusing(truncated):
             archive = zipfile.ZipFile(cast("BinaryIO", _BoundedFile(fd, name)))
         with archive:
@@ -189,29 +196,29 @@ class _Member(NamedTuple):
     def of(cls, fd: InputFile, archive: ZipFile, info: ZipInfo, where: str) -> _Member:
         """The member; FormatError for one that is damaged, or that numpy.savez does not write."""
         if info.flag_bits & _IS_ENCRYPTED:
-            raise _unusual("encrypted", where)
+            raise _make_member_error("encrypted", where)
         if info.compress_type not in _METHODS:
-            raise _unusual(f"has the compression method {info.compress_type}", where)
-        with _refusing(damaged_file("damaged", where)), archive.open(info) as file:
+            raise _make_member_error(f"has the compression method {info.compress_type}", where)
+        with _refusing(make_damage_error("damaged", where)), archive.open(info) as file:
             head = file.read(npy.HEAD_BYTES)
         offset = _data_offset(fd, info)
         is_cut = info.compress_type == ZIP_STORED and info.compress_size != info.file_size
         if is_cut or offset + info.compress_size > archive.start_dir:
-            raise damaged_file("damaged: its size is not that of its data", where)
+            raise make_damage_error("damaged: its size is not that of its data", where)
         header = npy.Header.of(head, info.file_size, where)
         header.require_whole(info.file_size, where)
         return cls(where, info, offset, header)
 
-    def crc_error(self) -> FormatError:
+    def make_crc_error(self) -> FormatError:
         """The error for elements that are not those that were written."""
         found = f"damaged: its CRC-32 is not the {self.info.CRC:08x} that the archive says"
-        return damaged_file(found, self.where)
+        return make_damage_error(found, self.where)
 
     def decompress(self, path: str, unchanged: Identity) -> Iterator[bytes]:
         """The decompressed bytes, piece by piece; FormatError if they are damaged."""
         with (
             _open_archive(path, unchanged=unchanged) as (_, archive),
-            _refusing(self.crc_error()),
+            _refusing(self.make_crc_error()),
             archive.open(self.info) as file,
         ):
             while piece := file.read(thresholds.PIECE):
@@ -219,7 +226,7 @@ class _Member(NamedTuple):
                 yield piece
 
 
-def _unusual(found: str, where: str) -> FormatError:
+def _make_member_error(found: str, where: str) -> FormatError:
     """The error for a member that numpy.savez does not write."""
     return FormatError(found, "plain members, stored or deflated", "unpack the archive", where)
 
@@ -246,7 +253,7 @@ class _StoredSource(RawSource):
         with files.open_file(self.path, self.identity) as fd:
             crc = _compute_crc(fd, self.member.offset, self.member.info.file_size)
         if crc != self.member.info.CRC:
-            raise self.member.crc_error()
+            raise self.member.make_crc_error()
 
 
 def _compute_crc(fd: InputFile, offset: int, size: int) -> int:
@@ -358,7 +365,7 @@ class _NpzSink(RawSink):
         super().__init__(file, reopen)
         if original:
             self.copy_parts(original, frame.parts)
-        head = npy.header_bytes(template.dtype, template.sizes, template.order)
+        head = npy.make_header(template.dtype, template.sizes, template.order)
         info = zipfile.ZipInfo(frame.name)  # of 1980, so that the same values make the same file
         info.create_system = 0  # on every system
         info.compress_type = frame.method
@@ -444,7 +451,7 @@ def _move_members(fd: InputFile, archive: ZipFile, without: str, path: str) -> l
             continue
         _require_local_header(fd, info, path)
         if begin + _LOCAL_BYTES > end or _data_offset(fd, info) + info.compress_size > end:
-            raise damaged_file("has members that overlap", path)
+            raise make_damage_error("has members that overlap", path)
         parts.append(CopiedPart(begin, end - begin, target))
         info.header_offset = target
         info.filename = info.orig_filename  # as in the file, even if no folder may have that name
@@ -473,7 +480,7 @@ def _name_member(key: str, where: str) -> str:
     has_unsafe_part = any(part in ("", ".", "..") for part in key.split("/"))
     has_unsafe_character = any(character in key for character in "\0\\:")
     if any((has_half, is_long, has_unsafe_part, has_unsafe_character)):
-        raise invalid_name(key, "member", "a name such as x, without .. or a leading /", where)
+        raise make_name_error(key, "member", "a name such as x, without .. or a leading /", where)
     return name
 
 

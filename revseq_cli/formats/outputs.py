@@ -14,7 +14,7 @@ from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
-from revseq_cli.formats.recognition import recognize, unknown_format
+from revseq_cli.formats.recognition import make_format_error, recognize
 from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.refusals import refuse_key
 from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_name, by_suffix
@@ -178,7 +178,7 @@ def _choose_format(reference: Reference, template: Source, *, only: bool) -> For
     if row is None:
         row = _find_copied_format(reference, template, only=only)
     if row is None:
-        raise unknown_format(path, reference.key, "-f")
+        raise make_format_error(path, reference.key, "-f")
     if not row.suffixes:
         known = join_names((other.name for other in table.list_outputs()), 30)
         found = f"{row.name} files can be read, but not written"

@@ -63,7 +63,7 @@ def refuse_shared(references: Sequence[tuple[str, Reference]]) -> None:
             raise UsageError(found, hint="save the other to a file")
 
 
-def needs_file(row: Format, name: str) -> FormatError:
+def make_pipe_error(row: Format, name: str) -> FormatError:
     """The error for a format that cannot be read from the first byte to the last."""
     found = f".{row.name} cannot be read from a pipe"
     return FormatError(found, "a file", "save it to a file first", name)
@@ -85,9 +85,9 @@ def read_pipe(path: str) -> bytes | PipedNpy:
         if kind and kind.format is table.NPY:
             return read_npy(name, stream, head)
         if kind and kind.format in (table.HDF5, table.NPZ):
-            raise needs_file(kind.format, name)
+            raise make_pipe_error(kind.format, name)
         if table.is_safetensors(head):
-            raise needs_file(table.SAFETENSORS, name)
+            raise make_pipe_error(table.SAFETENSORS, name)
         from revseq_cli.formats.text_files import join_pieces  # few pipes have text
 
         return head + join_pieces(iter(lambda: stream.read(thresholds.PIECE), b""), name)

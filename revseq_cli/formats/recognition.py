@@ -15,7 +15,7 @@ from revseq_cli.core.errors import FormatError, RevseqError, TensorIOError, near
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import Head
 from revseq_cli.formats.npy import HEAD_BYTES
-from revseq_cli.formats.refusals import propose_names, try_hint
+from revseq_cli.formats.refusals import propose_keys, propose_names
 from revseq_cli.formats.table import HDF5, NPY, ZARR, Compression, Format, by_suffix
 
 _USUAL = (
@@ -67,7 +67,7 @@ def _find_compressed_format(path: str, compression: Compression) -> Format | Non
     FormatError for a content that is not read from a compressed file.
     """
     # Few files are compressed.
-    from revseq_cli.formats.compressed import decompress, decompress_hint
+    from revseq_cli.formats.compressed import decompress, propose_decompression
 
     kind = table.find_kind(next(decompress(path, compression), b""))
     if kind is None:
@@ -78,7 +78,7 @@ def _find_compressed_format(path: str, compression: Compression) -> Format | Non
     if row and row.is_text:
         return row
     found = f"{kind.name}, compressed by {compression.name}"
-    raise FormatError(found, ".npy or text", decompress_hint(compression, path), path)
+    raise FormatError(found, ".npy or text", propose_decompression(compression, path), path)
 
 
 def is_tensor_folder(path: str) -> bool:
@@ -86,7 +86,7 @@ def is_tensor_folder(path: str) -> bool:
     return files.is_folder(path, assumed=by_suffix(path) is ZARR)
 
 
-def unknown_format(path: str, key: str | None, option: str = "--input-format") -> RevseqError:
+def make_format_error(path: str, key: str | None, option: str = "--input-format") -> RevseqError:
     """The error for a file of which nothing says which format it has.
 
     `key` is what was typed after ::, and `option` the one that says the format.
@@ -98,8 +98,8 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
     file, _, name = path.rpartition(":")
     if by_suffix(file) and not key:
         found = "a tensor's name follows two colons"
-        return FormatError(found, "", try_hint(file, name), path)
-    suffix = table.inner_suffix(path)
+        return FormatError(found, "", propose_keys(file, name), path)
+    suffix = table.find_suffix(path)
     usual = nearest(suffix, _USUAL, 0.75) if suffix else ""
     examples = usual or ".npy, .h5, .nc, .npz, .zarr or .txt"
     found = f"has the unknown suffix {suffix}" if suffix else "has no suffix"
@@ -108,7 +108,7 @@ def unknown_format(path: str, key: str | None, option: str = "--input-format") -
     return FormatError(found, expected, hint, path)
 
 
-def missing_file_hint(path: str, key: str | None) -> str:
+def propose_for_missing_file(path: str, key: str | None) -> str:
     """What to type for a file that is not there.
 
     The path may be numbers without brackets, lack one of two colons, or be close to another name.
@@ -119,7 +119,7 @@ def missing_file_hint(path: str, key: str | None) -> str:
         return f"to use these numbers, type {platform.quote(f'[{tensor}]')}"
     file, _, name = path.rpartition(":")
     if name and os.path.exists(file):
-        return try_hint(file, name)
+        return propose_keys(file, name)
     names = _find_names_like(Path(path))
     ending = f"::{key}" if key else ""
     return propose_names([f"{Path(path).with_name(near)}{ending}" for near in names])

@@ -21,7 +21,7 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.formats import pipes, recognition, table
 from revseq_cli.formats.contract import Head, Source, TextTypes
-from revseq_cli.formats.refusals import refuse_key, try_hint
+from revseq_cli.formats.refusals import propose_keys, refuse_key
 from revseq_cli.formats.table import (
     JSON,
     NPY,
@@ -104,7 +104,7 @@ class Reference:
         if reference.is_local_folder and row is not ZARR:
             if reference.key is not None and table.is_store(path):
                 return reference
-            name = os.path.join(path, f"y{table.suffix_to_write(format_name)}")
+            name = os.path.join(path, f"y{table.choose_suffix(format_name)}")
             hint = f"to write a file there, type {platform.as_argument(name)}"
             raise TensorIOError("is a folder", "the name of a file to write", hint, path)
         return reference
@@ -123,7 +123,7 @@ class Reference:
         if fault:
             file, _, name = path.rpartition(":")
             if not hint and by_suffix(file):
-                hint = try_hint(file, name)
+                hint = propose_keys(file, name)
             raise UsageError(fault, "the name of a file", hint, path)
         return cls(path, key, format=format_name)
 
@@ -178,7 +178,7 @@ class Reference:
             row = self._recognition.format
         row = row or self._row_by_suffix
         if row is None:
-            raise recognition.unknown_format(self.path, self.key)
+            raise recognition.make_format_error(self.path, self.key)
         return row
 
     @property
@@ -232,7 +232,7 @@ class Reference:
         try:
             recognized = recognition.recognize(self.path, is_folder=is_folder)
         except MissingFileError as e:
-            raise e.set_hint(recognition.missing_file_hint(self.path, self.key)) from None
+            raise e.set_hint(recognition.propose_for_missing_file(self.path, self.key)) from None
         row = self._row_by_suffix
         if {recognized.format, row} == {JSON, TEXT}:
             return replace(recognized, format=row)
@@ -333,9 +333,9 @@ def _refuse_compressed_buffer(path: str) -> None:
     """FormatError for a raw buffer with the suffix of a compression."""
     compression = table.find_compression(path)
     if compression:
-        from revseq_cli.formats.compressed import decompress_hint
+        from revseq_cli.formats.compressed import propose_decompression
 
-        hint = decompress_hint(compression, path)
+        hint = propose_decompression(compression, path)
         raise FormatError("is compressed raw data", ".npy or text", hint, path)
 
 
@@ -343,7 +343,7 @@ def _open_piped(reference: Reference, types: TextTypes) -> Source:
     """The tensor that comes through a pipe."""
     row = reference.row
     if row.has_names or row is RAW:
-        raise pipes.needs_file(row, reference.name)
+        raise pipes.make_pipe_error(row, reference.name)
     content = pipes.read_pipe(reference.path)
     if isinstance(content, pipes.PipedNpy):
         return content.source(types.asked)

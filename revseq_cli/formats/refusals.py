@@ -25,7 +25,7 @@ _BLOSC_HEADER = 16
 _BLOSC_LENGTH = slice(12, 16)
 
 
-def try_hint(path: str, *keys: str) -> str:
+def propose_keys(path: str, *keys: str) -> str:
     """A hint to name the tensor of that key in a file, or one of several, quoted for a shell."""
     return propose_names([f"{path}::{key}" for key in keys if can_be_typed(key)])
 
@@ -60,16 +60,16 @@ def choose_tensor(
         return key
     tensors = [name for name in names if is_tensor is None or is_tensor(name)]
     if key is not None:
-        raise unknown_tensor(tensors, key, path, f"no such {noun}")
+        raise make_unknown_key_error(tensors, key, path, f"no such {noun}")
     if not names:
         raise FormatError(f"has no {noun}", where=path)
-    raise FormatError(f"has {len(names)} {noun}s", hint=try_hint(path, *tensors), where=path)
+    raise FormatError(f"has {len(names)} {noun}s", hint=propose_keys(path, *tensors), where=path)
 
 
-def unknown_tensor(names: Collection[str], key: str, path: str, found: str) -> FormatError:
+def make_unknown_key_error(names: Collection[str], key: str, path: str, found: str) -> FormatError:
     """The error for a key that is none of the `names` of a file."""
     near = nearest_name(key, names)
-    hint = try_hint(path, near) if near else ""
+    hint = propose_keys(path, near) if near else ""
     expected = f"one of {join_names(names)}" if names else ""
     return FormatError(found, expected, hint, f"{path}::{key}")
 
@@ -81,7 +81,7 @@ def refuse_key(key: str | None, file: str, where: str) -> None:
         raise UsageError(f"{file} has one tensor without a name", "no name after ::", hint, where)
 
 
-def invalid_name(key: str, noun: str, expected: str, where: str) -> UsageError:
+def make_name_error(key: str, noun: str, expected: str, where: str) -> UsageError:
     """The error for a key that no tensor of a format can have.
 
     `noun` is the format's word for a tensor.
@@ -89,13 +89,13 @@ def invalid_name(key: str, noun: str, expected: str, where: str) -> UsageError:
     return UsageError(f"{key[:80]!r} is not a valid {noun} name", expected, where=where)
 
 
-def name_taken(key: str, path: str) -> UsageError:
+def make_name_taken_error(key: str, path: str) -> UsageError:
     """The error for a new tensor of a name that INPUT's file already has for something else."""
     found = f"the copy of it already has a tensor {key}"
     return UsageError(found, hint="to write only this tensor, add --only", where=path)
 
 
-def dimension_conflict(name: str, where: str) -> UsageError:
+def make_dimension_error(name: str, where: str) -> UsageError:
     """The error for a tensor to add to a file with another dimension of that name.
 
     That dimension has another size, or other coordinates.
@@ -149,6 +149,6 @@ def import_extra(package: str, found: str, where: str, name: str = "") -> Module
         raise FormatError(found, f"the package {name}", hint, where) from None
 
 
-def damaged_file(found: str, where: str) -> FormatError:
+def make_damage_error(found: str, where: str) -> FormatError:
     """The error for a file that is truncated or damaged."""
     return FormatError(found, hint="copy or download the file again", where=where)

@@ -24,7 +24,7 @@ from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item, find_sole_key
 from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
-from revseq_cli.formats.refusals import choose_tensor, damaged_file, invalid_name
+from revseq_cli.formats.refusals import choose_tensor, make_damage_error, make_name_error
 from revseq_cli.text.json_objects import make_object
 
 # The format's data types, except those of less than a byte.
@@ -62,19 +62,19 @@ class _Entry(NamedTuple):
         FormatError if a field is missing or wrong, or offsets and shape do not agree.
         """
         if not isinstance(fields, dict) or set(fields) != set(_FIELDS):
-            raise _damaged_entry(where)
+            raise _make_entry_error(where)
         dtype, shape, offsets = (fields[name] for name in _FIELDS)
         if not isinstance(dtype, str) or not _are_sizes(shape):
-            raise _damaged_entry(where)
+            raise _make_entry_error(where)
         if not _are_sizes(offsets) or len(offsets) != 2:
-            raise _damaged_entry(where)
+            raise _make_entry_error(where)
         require_sizes(tuple(shape), where)
         begin, stop = offsets
         if dtype in _TYPES:
             size = prod(shape) * _TYPES[dtype].size
             if stop - begin != size:
                 found = f"has the offsets {offsets}, and {size} bytes by its shape"
-                raise damaged_file(found, where)
+                raise make_damage_error(found, where)
         return cls(dtype, tuple(shape), begin, stop)
 
     def list_fields(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class _Entry(NamedTuple):
         return dict(zip(_FIELDS, (self.dtype, self.shape, offsets), strict=True))
 
 
-def _damaged_entry(where: str) -> FormatError:
+def _make_entry_error(where: str) -> FormatError:
     return FormatError("has a damaged header", f"an object of {join_names(_FIELDS)}", "", where)
 
 
@@ -115,7 +115,7 @@ class _Header(NamedTuple):
             offset = _LENGTH_BYTES + length
             if offset > identity.size:
                 found = f"{identity.size} bytes, and it promises a header of {length} bytes"
-                raise damaged_file(f"truncated: {found}", name)
+                raise make_damage_error(f"truncated: {found}", name)
             raw = fd.read(length, _LENGTH_BYTES)
         fields = _parse_header(raw, name)
         metadata = fields.pop(_METADATA, {})
@@ -154,7 +154,7 @@ def _require_no_gaps(entries: dict[str, _Entry], size: int, name: str) -> None:
     found = f"has {size} bytes of elements, and it promises {end}"
     if end > size:
         found = f"truncated: {found}"
-    raise damaged_file(found, name)
+    raise make_damage_error(found, name)
 
 
 class SafetensorsSource(RawSource):
@@ -171,14 +171,14 @@ class SafetensorsSource(RawSource):
         where = f"{name}::{key}"
         if entry.dtype not in _TYPES:
             raise FormatError(f"its data type is {entry.dtype[:80]}", _EXPECTED, where=where)
-        dtype = _little_endian(_TYPES[entry.dtype])
+        dtype = _as_little_endian(_TYPES[entry.dtype])
         tensor = RawTensor(path, where, header.offset + entry.begin, dtype, entry.shape)
         storage = Storage("safetensors", {"tensor": key, "dtype": entry.dtype})
         super().__init__(tensor, header.identity, storage, key)
         self.header = header
 
 
-def _little_endian(data_type: DataType) -> np.dtype[Any]:
+def _as_little_endian(data_type: DataType) -> np.dtype[Any]:
     return dtype_of(data_type).newbyteorder("<")
 
 
@@ -237,7 +237,7 @@ def _place_last(
     """Place a header, and the tensor after all others; the offset at which the elements begin."""
     where = sink.file.name
     if not key or key == _METADATA or HALVES.search(key):
-        raise invalid_name(key, "tensor", "a name such as x", where)
+        raise make_name_error(key, "tensor", "a name such as x", where)
     data_type = template.desc.data_type
     if data_type not in _NAMES:
         found = f"{data_type.name} cannot be written as .safetensors"
@@ -245,13 +245,13 @@ def _place_last(
     begin = max((entry.stop for entry in others.values()), default=0)
     stop = begin + template.desc.total_bytes
     entries = {**others, key: _Entry(_NAMES[data_type], template.sizes, begin, stop)}
-    head = _make_header(metadata, entries)
+    head = _encode_header(metadata, entries)
     sink.place_head(head)
-    sink.place_elements(template, len(head) + begin, _little_endian(data_type))
+    sink.place_elements(template, len(head) + begin, _as_little_endian(data_type))
     return len(head)
 
 
-def _make_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> bytes:
+def _encode_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> bytes:
     """The bytes of a file before its first element."""
     fields: dict[str, Any] = {}
     if metadata:

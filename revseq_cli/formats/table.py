@@ -78,7 +78,7 @@ def list_outputs() -> tuple[Format, ...]:
     return tuple(row for row in FORMATS if row.suffixes)
 
 
-def suffix_to_write(name: str | None) -> str:
+def choose_suffix(name: str | None) -> str:
     """The suffix of an output in the format of that name, or .npy if it cannot be written."""
     for row in list_outputs():
         if row.name == name:
@@ -131,7 +131,7 @@ def find_compression(path: str) -> Compression | None:
     return None
 
 
-def inner_suffix(path: str) -> str:
+def find_suffix(path: str) -> str:
     """The suffix that says the format, in lower case: .npy of x.npy and of x.npy.gz."""
     compression = find_compression(path)
     if compression:
@@ -142,7 +142,7 @@ def inner_suffix(path: str) -> str:
 @functools.lru_cache(maxsize=64)  # a job asks some 14 times
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
     """The format of a file's suffix, or None; with `reading`, suffixes count that are only read."""
-    suffix = inner_suffix(path)
+    suffix = find_suffix(path)
     for row in FORMATS:
         if suffix in row.suffixes:
             return row
@@ -213,7 +213,7 @@ _MARKS = {
 }
 
 
-def encoding_by_mark(head: bytes) -> tuple[str, bytes]:
+def find_encoding(head: bytes) -> tuple[str, bytes]:
     """The encoding of a text with these first bytes, by Python's name, and the mark that tells it.
 
     A text without a mark is UTF-8.
@@ -229,7 +229,7 @@ def find_kind(head: bytes) -> FileKind | None:
     for kind in _KINDS:
         if head.startswith(kind.magic):
             return kind
-    encoding, mark = encoding_by_mark(head)
+    encoding, mark = find_encoding(head)
     text = head[len(mark) :].decode(encoding, "replace").lstrip()
     if text.startswith("["):
         return _TEXT
@@ -238,7 +238,7 @@ def find_kind(head: bytes) -> FileKind | None:
     return None
 
 
-def looks_like(head: bytes) -> tuple[str, str]:
+def describe_head(head: bytes) -> tuple[str, str]:
     """What a file with these first bytes seems to be, and a hint; for messages only."""
     kind = find_kind(head)
     if kind is None:

@@ -25,7 +25,7 @@ from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.listings import Contents, Item
 from revseq_cli.formats.memory import MemorySource, WholeSink
-from revseq_cli.formats.refusals import choose_tensor, try_hint
+from revseq_cli.formats.refusals import choose_tensor, propose_keys
 from revseq_cli.formats.table import Format
 from revseq_cli.formats.text_files import MOST_BRACKETS, read_text, refuse_large
 from revseq_cli.text import json_text, rows
@@ -313,7 +313,7 @@ class _Json(TextFormat):
             try:
                 tensor = json_text.parse_json(text.text, key)
             except json_text.NotTensorError as e:
-                e.set_hint(try_hint(text.name, *e.keys) if _file_of(text) else "")
+                e.set_hint(propose_keys(text.name, *e.keys) if _file_of(text) else "")
                 raise
             return TextSource(tensor, types, text, Storage("json", {}), name)
 
@@ -367,7 +367,7 @@ def _hint_for_columns(cells: Table, file: str) -> str:
     columns = cells.columns_of_numbers
     command = cells.command_without_index(file)
     if not cells.has_index_of_words or not command:
-        return try_hint(file, *columns)
+        return propose_keys(file, *columns)
     lines = ["this can mean two things:", f"all columns but the first: {command}"]
     lines += [f"one column: {platform.as_argument(f'{file}::{column}')}" for column in columns]
     return "\n  ".join(lines)

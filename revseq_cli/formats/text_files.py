@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from revseq_cli import files
 from revseq_cli.core.errors import FormatError
 from revseq_cli.files.input_file import Identity
-from revseq_cli.formats.table import Compression, encoding_by_mark, looks_like
+from revseq_cli.formats.table import Compression, describe_head, find_encoding
 from revseq_cli.text.examples import Text
 
 # The most bytes of a text: it is parsed as a whole, and each number takes about a hundred bytes of
@@ -31,7 +31,7 @@ def read_bytes(path: str, compression: Compression | None = None) -> tuple[bytes
     with files.open_file(path) as fd:
         identity = fd.identity
         if identity.size > LARGEST:
-            raise _too_large(f"{identity.size} bytes", path)
+            raise _make_size_error(f"{identity.size} bytes", path)
         if not compression:
             return fd.read_all(), identity
         from revseq_cli.formats.compressed import decompress  # few texts are compressed
@@ -45,17 +45,17 @@ def join_pieces(pieces: Iterable[bytes], name: str) -> bytes:
     for piece in pieces:
         data += piece
         if len(data) > LARGEST:
-            raise _too_large(f"more than {LARGEST} bytes", name)
+            raise _make_size_error(f"more than {LARGEST} bytes", name)
     return bytes(data)
 
 
 def refuse_large(data: bytes, name: str) -> None:
     """FormatError for a text that would be too large to be read."""
     if len(data) > LARGEST:
-        raise _too_large(f"{len(data)} bytes", name)
+        raise _make_size_error(f"{len(data)} bytes", name)
 
 
-def _too_large(size: str, name: str) -> FormatError:
+def _make_size_error(size: str, name: str) -> FormatError:
     """The error for a text of that size."""
     expected = f"at most {LARGEST} bytes, since text is parsed as a whole"
     return FormatError(f"a text of {size}", expected, _BINARY_HINT, name)
@@ -66,18 +66,18 @@ def decode_text(data: bytes, name: str, identity: Identity | None = None) -> Tex
     count = data.count(b"[") + data.count(b"{")
     if count > MOST_BRACKETS:
         raise FormatError(f"has {count} brackets", f"at most {MOST_BRACKETS}", _BINARY_HINT, name)
-    encoding, mark = encoding_by_mark(data)
+    encoding, mark = find_encoding(data)
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as e:
-        raise _not_text(data, name, encoding, len(mark) + e.start) from None
+        raise _make_decoding_error(data, name, encoding, len(mark) + e.start) from None
     return Text(name, text, identity, encoding, mark)
 
 
-def _not_text(data: bytes, name: str, encoding: str, offset: int) -> FormatError:
+def _make_decoding_error(data: bytes, name: str, encoding: str, offset: int) -> FormatError:
     """The error for bytes that cannot be decoded from that offset on."""
     expected = "UTF-8, or UTF-16 with a mark"
-    seems, hint = looks_like(data[:64])
+    seems, hint = describe_head(data[:64])
     if seems != "something else" and "text" not in seems:
         return FormatError(f"not text: it looks like {seems}", expected, hint, name)
     standard = "UTF-8"

@@ -29,7 +29,7 @@ from revseq_cli.core.tensors import DataType, Sizes, TensorDesc
 from revseq_cli.formats.contract import Source, TextTypes
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.formats.references import Reference, open_source
-from revseq_cli.formats.refusals import try_hint
+from revseq_cli.formats.refusals import propose_keys
 from revseq_cli.formats.table import CSV, TEXT, TSV
 from revseq_cli.operator.spec import INPUT, LENGTHS, lengths_sizes
 from revseq_cli.pipeline.lengths import refuse_scaled
@@ -369,7 +369,7 @@ def find_example(reference: Reference) -> ExampleText | None:
         raise UsageError(
             f"has {len(examples)} examples",
             "the number of one of them",
-            try_hint(text.name, *keys),
+            propose_keys(text.name, *keys),
             reference.name,
         )
     return ExampleText(text, text.example(1))

@@ -122,7 +122,7 @@ def test_a_bomb(revseq, folder):
     """Each member unpacks to 4 MiB."""
     zeros = bz2.compress(bytes(1 << 22))
     for name, count in (("b", 5 << 30), ("c", 9)):
-        header = npy.header_bytes(np.dtype("i1"), (count,), "C")
+        header = npy.make_header(np.dtype("i1"), (count,), "C")
         (folder / f"{name}.npy.bz2").write_bytes(bz2.compress(header) + zeros * 5)
     revseq("show", "b.npy.bz2").refused(
         "decompresses to 5,368,709,248 bytes", "at most 1000 times", "bunzip2 b.npy.bz2"
@@ -158,7 +158,7 @@ def test_a_signal_while_it_is_unpacked_leaves_nothing(tmp_path, number):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     with gzip.open(tmp_path / "x.npy.gz", "w", 1) as file:
-        file.write(npy.header_bytes(np.dtype("u1"), (1 << 8, 1 << 20), "C"))
+        file.write(npy.make_header(np.dtype("u1"), (1 << 8, 1 << 20), "C"))
         for i in range(1 << 8):
             file.write(bytes([i]) * (1 << 20))
     command = [*COMMAND, "run", "x.npy.gz", str([[9]] * 256), "--axis", "1", "-o", "y.npy"]

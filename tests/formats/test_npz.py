@@ -109,7 +109,7 @@ def test_the_memory_of_a_large_deflated_member(tmp_path):
     """128 MiB go through a small part of that."""
     file = zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1)
     with file, file.open("x.npy", "w") as member:
-        member.write(npz.npy.header_bytes(np.dtype("u1"), (1 << 7, 1 << 20), "C"))
+        member.write(npz.npy.make_header(np.dtype("u1"), (1 << 7, 1 << 20), "C"))
         for i in range(1 << 7):
             member.write(bytes([i]) * (1 << 20))
     _, memory, status = peak(tmp_path, "convert", "x.npz", "y.npy", "--memory", "8M")

@@ -24,7 +24,7 @@ from revseq_cli.formats.hdf5.new_attributes import add_history, copy_attribute
 from revseq_cli.formats.hdf5.properties import allocate_early, copy_properties
 from revseq_cli.formats.hdf5.scales import find_scales, is_netcdf_dataset
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.refusals import name_taken
+from revseq_cli.formats.refusals import make_name_taken_error
 
 
 class _DatasetInCopy(NewDataset):
@@ -77,7 +77,7 @@ class DatasetLikeInput(_DatasetInCopy):
             if name.count("/") > 1:
                 refuse_groups_of_classic_model(file, where)
             if find_old_dataset(file, name, original) is not None:
-                raise name_taken(name, template.path)
+                raise make_name_taken_error(name, template.path)
             self._refuse_hidden_dimensions(open_dataset(file, self._hard_path, template.name))
 
     def _refuse_hidden_dimensions(self, old: h5py.Dataset) -> None:

@@ -47,7 +47,7 @@ from revseq_cli.formats.hdf5.properties import Limits, choose_limits, make_prope
 from revseq_cli.formats.hdf5.scales import dimension_ids, find_scales, is_netcdf_file
 from revseq_cli.formats.hdf5.source import Hdf5Source, find_named_scale
 from revseq_cli.formats.hdf5.types import make_type
-from revseq_cli.formats.refusals import dimension_conflict, name_taken
+from revseq_cli.formats.refusals import make_dimension_error, make_name_taken_error
 from revseq_cli.formats.table import has_netcdf_suffix
 
 # The file format since HDF5 1.8 of 2008: in older ones, an attribute has at most 64 KiB.
@@ -399,7 +399,7 @@ def _refuse_other_dimensions(
         if dimension in ("", own_name) or dimension in scales:
             continue
         if has_path(file, f"{group}/{dimension}"):
-            raise dimension_conflict(dimension, f"{where}::{name}")
+            raise make_dimension_error(dimension, f"{where}::{name}")
 
 
 # What else is in the file
@@ -425,7 +425,7 @@ def find_old_dataset(file: h5py.File, name: str, original: Original) -> h5py.Dat
 def _refuse_other_object(path: str, original: Original) -> UsageError:
     """The error for a new dataset where the file has something else at that path."""
     if original.is_input:
-        return name_taken(path, original.path)
+        return make_name_taken_error(path, original.path)
     return UsageError(f"has something else at {path}", "a name that is free", where=original.path)
 
 

@@ -21,7 +21,12 @@ from revseq_cli.core.errors import FormatError, RevseqError, join_names
 from revseq_cli.formats.hdf5.attributes import is_scale
 from revseq_cli.formats.hdf5.files import RAISED, decode_name, encode_name, require_own_values
 from revseq_cli.formats.hdf5.types import require_numbers
-from revseq_cli.formats.refusals import choose_tensor, invalid_name, try_hint, unknown_tensor
+from revseq_cli.formats.refusals import (
+    choose_tensor,
+    make_name_error,
+    make_unknown_key_error,
+    propose_keys,
+)
 
 NOT_COORDINATE = "_nc4_non_coord_"
 _MOST_SOFT_LINKS = 16  # on the path of one dataset, as in HDF5
@@ -42,7 +47,7 @@ def parts_of(key: str, path: str) -> list[str]:
     """The parts of a dataset's path; UsageError for "", "." and "..", which HDF5 does not allow."""
     parts = key.strip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise invalid_name(key, "dataset", "a path such as /group/name", path)
+        raise make_name_error(key, "dataset", "a path such as /group/name", path)
     return parts
 
 
@@ -61,7 +66,7 @@ def find_dataset(file: h5py.File, key: str | None, path: str) -> Target:
     inside = [inner for inner in _find_datasets(file) if inner.startswith(f"{target.hard_path}/")]
     found = f"a group with {join_names(inside)}" if inside else "a group"
     tensors = [inner for inner in inside if _is_tensor(file, inner)]
-    raise FormatError(found, "a dataset", try_hint(path, *tensors), f"{path}::{target.name}")
+    raise FormatError(found, "a dataset", propose_keys(path, *tensors), f"{path}::{target.name}")
 
 
 def _is_tensor(file: h5py.File, key: str) -> bool:
@@ -153,7 +158,7 @@ class _Walk:
         """The error for a path that nothing has, with the tensors of the file."""
         tensors = [key for key in _find_datasets(self._file) if _is_tensor(self._file, key)]
         if not self.other_links:
-            return unknown_tensor(tensors, self.name, self._path, "no such dataset")
+            return make_unknown_key_error(tensors, self.name, self._path, "no such dataset")
         # The link exists, so that no similar name is proposed.
         found = f"{', and '.join(self.other_links)}, which does not exist"
         return FormatError(found, f"one of {join_names(tensors)}", where=self._where)

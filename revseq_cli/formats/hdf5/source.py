@@ -56,8 +56,8 @@ from revseq_cli.formats.hdf5.scales import (
 )
 from revseq_cli.formats.hdf5.types import describe_type, is_narrow, require_numbers
 from revseq_cli.formats.raw import RawReadTask, RawTensor, list_cut_alignments
-from revseq_cli.formats.refusals import damaged_file, is_huge, refuse_bomb
-from revseq_cli.formats.table import has_netcdf_suffix, is_hdf5, looks_like
+from revseq_cli.formats.refusals import is_huge, make_damage_error, refuse_bomb
+from revseq_cli.formats.table import describe_head, has_netcdf_suffix, is_hdf5
 
 NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
 # Texts to read before their lengths are added: many may share their bytes in the file.
@@ -118,7 +118,7 @@ class Hdf5Source(Source):
         raw = RawTensor(self.path, self.name, dataset.id.get_offset(), self.dtype, self.sizes)
         size = self.identity.size
         if raw.end > size:
-            raise damaged_file(
+            raise make_damage_error(
                 f"truncated: {size} bytes, and its values end at {raw.end}", self.name
             )
         return raw
@@ -225,7 +225,7 @@ def _require_hdf5(path: str, name: str) -> Identity:
     """The state of a file; FormatError for a file that is not HDF5, and only has its suffix."""
     with open_file(path, name=name) as fd:
         if not is_hdf5(fd):
-            seems, hint = looks_like(fd.read(64, 0))
+            seems, hint = describe_head(fd.read(64, 0))
             found = f"not an HDF5 file: it looks like {seems}"
             raise FormatError(found, "an HDF5 file by its suffix", hint, name)
         return fd.identity
@@ -351,4 +351,4 @@ class Hdf5ReadTask:
 
     def _report_damage(self, box: Region, dataset: h5py.Dataset, reason: str) -> FormatError:
         start = chunk_start(box, dataset.chunks)
-        return damaged_file(f"the chunk at {start} is damaged: {reason}", self.name)
+        return make_damage_error(f"the chunk at {start} is damaged: {reason}", self.name)

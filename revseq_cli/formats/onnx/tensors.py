@@ -21,8 +21,8 @@ from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
 from revseq_cli.formats.memory import MemorySource, WholeSink
-from revseq_cli.formats.refusals import choose_tensor, damaged_file, import_extra
-from revseq_cli.formats.table import looks_like
+from revseq_cli.formats.refusals import choose_tensor, import_extra, make_damage_error
+from revseq_cli.formats.table import describe_head
 
 _MOST_BYTES = (1 << 31) - 1  # of a protobuf message
 MOST_ELEMENT_BYTES = _MOST_BYTES - (1 << 16)  # in a message that is made here
@@ -60,7 +60,7 @@ def read_proto(path: str, message: str, name: str) -> tuple[Any, Identity]:
     try:
         proto = getattr(onnx, message).FromString(data)
     except DecodeError:
-        seems, hint = looks_like(data[:64])
+        seems, hint = describe_head(data[:64])
         found = f"no {message} of ONNX, or damaged: it looks like {seems}"
         raise FormatError(found, f"a whole {message}", hint, name) from None
     proto.DiscardUnknownFields()
@@ -109,7 +109,7 @@ def read_tensor_file(path: str, key: str | None = None, name: str = "") -> Sourc
         values = _read_elements(proto)
     except (ValueError, OverflowError, TypeError) as e:
         found = f"damaged: its elements are not those of its sizes and its data type: {e}"
-        raise damaged_file(found, name) from None
+        raise make_damage_error(found, name) from None
     return _FileTensor(name, values, path, key, identity)
 
 

@@ -35,7 +35,7 @@ from revseq_cli.formats.attributes import (
     fit_types,
 )
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
-from revseq_cli.formats.refusals import dimension_conflict, invalid_name
+from revseq_cli.formats.refusals import make_dimension_error, make_name_error
 from revseq_cli.formats.zarr.arrays import ZarrArray, wait_for, wrap_zarr_errors
 from revseq_cli.formats.zarr.attributes import as_json, attributes_of
 from revseq_cli.formats.zarr.copies import StoreCopy
@@ -240,7 +240,7 @@ class ZarrSink(FileSink):
                 other = read_metadata(node, key, texts=True)
                 for name, size in zip(other.dimensions, other.sizes, strict=False):
                     if name and size_of.get(name, size) != size:
-                        raise dimension_conflict(name, f"{self.file.name}::{self._key}")
+                        raise make_dimension_error(name, f"{self.file.name}::{self._key}")
 
     def _has_coordinate(self, variable: Variable) -> bool:
         """Whether the store has that coordinate; UsageError where it has other values."""
@@ -256,7 +256,7 @@ class ZarrSink(FileSink):
         if values.dtype.kind in "USO":
             values = as_texts(values)
         if not variable.is_same_as(Variable(variable.name, attributes_of(node)[0], values)):
-            raise dimension_conflict(variable.name, f"{self.file.name}::{self._key}")
+            raise make_dimension_error(variable.name, f"{self.file.name}::{self._key}")
         return True
 
     # Writing
@@ -377,7 +377,7 @@ def _require_path(key: str, where: str, old: str) -> str:
     for part in key.split("/") if key else ():
         is_reserved_in_old = part.startswith("__") and part in old.split("/")
         if not _is_name(part) and not is_reserved_in_old:
-            raise invalid_name(key, "array", "a path such as group/name", where)
+            raise make_name_error(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
