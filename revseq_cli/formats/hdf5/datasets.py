@@ -177,37 +177,37 @@ class _DescribedDataset(NewDataset):
     def _drop_labels(self, names: list[str]) -> None:
         """Clear the names that are only labels in INPUT, which need no dataset."""
         coordinates = {variable.name for variable in self.meaning.coordinates}
-        with self._open_input() as old:
-            if old is None:
+        with self._open_input() as input_dataset:
+            if input_dataset is None:
                 return
             for d, name in enumerate(names):
-                if name not in coordinates and not find_scales(old, d):
+                if name not in coordinates and not find_scales(input_dataset, d):
                     names[d] = ""
 
     # Attributes and scales
 
     def _describe_dataset(
-        self, dataset: h5py.Dataset, names: _Names, old: h5py.Dataset | None
+        self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
     ) -> None:
-        """Give the dataset its scales, and then its attributes, with their types in `old`.
+        """Give the dataset its scales, and then its attributes, with their types in INPUT.
 
         The scales come first, since HDF5 attaches none to a dataset with an attribute CLASS. A
         coordinate is a scale, and has a CLASS of its own.
         """
-        self._attach_scales(dataset, names, old)
+        self._attach_scales(dataset, names, input_dataset)
         attributes = dict(self.meaning.attributes)
         if names.is_coordinate:
             attributes.pop("CLASS", None)
-        copy_attributes(dataset, attributes, old, self.template.dtype)
+        copy_attributes(dataset, attributes, input_dataset, self.template.dtype)
 
     def _attach_scales(
-        self, dataset: h5py.Dataset, names: _Names, old: h5py.Dataset | None
+        self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
     ) -> None:
         """Attach its scale to each dimension.
 
         A dimension whose scale has another name, or that has none, gets its name as a label.
         """
-        scales = self._open_scales(dataset, names, old)
+        scales = self._open_scales(dataset, names, input_dataset)
         if names.is_coordinate:  # a scale has no scales
             _number_dimensions(dataset, [scales[name] for name in names.scales])
             return
@@ -220,30 +220,30 @@ class _DescribedDataset(NewDataset):
                 dataset.dims[d].label = name
 
     def _open_scales(
-        self, dataset: h5py.Dataset, names: _Names, old: h5py.Dataset | None
+        self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
     ) -> dict[str, h5py.Dataset]:
         """The scales by their names: the dataset itself, those of the file, and new ones."""
         scales = dict[str, h5py.Dataset]()
-        new = []
+        new_scales = []
         if names.is_coordinate:
             dataset.make_scale(names.scales[0])
             scales[names.scales[0]] = dataset
-            new.append(dataset)
+            new_scales.append(dataset)
         for d, name in enumerate(names.scales):
             if not name or name in scales:
                 continue
             if name in self.own_scales:
                 scales[name] = open_dataset(dataset.file, self.own_scales[name], self.where)
                 continue
-            scales[name] = self._create_scale(dataset, d, name, old)
-            new.append(scales[name])
+            scales[name] = self._create_scale(dataset, d, name, input_dataset)
+            new_scales.append(scales[name])
         first_id = max(dimension_ids(dataset.file), default=-1) + 1
-        for number, scale in enumerate(new, first_id):
+        for number, scale in enumerate(new_scales, first_id):
             scale.attrs.create(DIMENSION_ID, np.int32(number))
         return scales
 
     def _create_scale(
-        self, dataset: h5py.Dataset, d: int, name: str, old: h5py.Dataset | None
+        self, dataset: h5py.Dataset, d: int, name: str, input_dataset: h5py.Dataset | None
     ) -> h5py.Dataset:
         """A new scale for a dimension: its coordinate, or one without values, as in NetCDF."""
         options: dict[str, Any] = {"track_order": True}
@@ -261,8 +261,8 @@ class _DescribedDataset(NewDataset):
             options["dtype"] = h5py.string_dtype()
         fill = fill_of(coordinate.attributes, values.dtype)
         scale = group.create_dataset(name, data=values, fillvalue=fill, **options)
-        old_scale = find_named_scale(old, d, name) if old else None
-        copy_attributes(scale, coordinate.attributes, old_scale, values.dtype)
+        input_scale = find_named_scale(input_dataset, d, name) if input_dataset else None
+        copy_attributes(scale, coordinate.attributes, input_scale, values.dtype)
         scale.make_scale(name)
         return scale
 
@@ -283,13 +283,13 @@ class OwnDataset(_DescribedDataset):
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         names = self._choose_names(file)
         dataset = self._create_dataset(file, names)
-        with self._open_input() as old:
-            self._describe_groups(dataset, old)
-            self._describe_dataset(dataset, names, old)
+        with self._open_input() as input_dataset:
+            self._describe_groups(dataset, input_dataset)
+            self._describe_dataset(dataset, names, input_dataset)
         notes = add_history(file) if self.for_netcdf else []
         return dataset, notes
 
-    def _describe_groups(self, dataset: h5py.Dataset, old: h5py.Dataset | None) -> None:
+    def _describe_groups(self, dataset: h5py.Dataset, input_dataset: h5py.Dataset | None) -> None:
         """Give the file and the groups above the dataset the attributes of those of INPUT.
 
         The files correspond, and so do the groups from the innermost on; one of the files may have
@@ -298,15 +298,15 @@ class OwnDataset(_DescribedDataset):
         if not self.meaning.groups:
             return
         root, *inner = self.meaning.groups
-        old_groups: Sequence[h5py.Group | None] = [None] * len(self.meaning.groups)
-        if old:
-            old_groups = groups_of(old)
-        *old_inner, old_root = old_groups
-        copy_attributes(dataset.file, root, old_root)
+        input_groups: Sequence[h5py.Group | None] = [None] * len(self.meaning.groups)
+        if input_dataset:
+            input_groups = groups_of(input_dataset)
+        *input_inner, input_root = input_groups
+        copy_attributes(dataset.file, root, input_root)
         new_inner = groups_of(dataset)[:-1]
-        corresponding = zip(new_inner, reversed(inner), old_inner, strict=False)
-        for group, attributes, old_group in corresponding:
-            copy_attributes(group, attributes, old_group)
+        corresponding = zip(new_inner, reversed(inner), input_inner, strict=False)
+        for group, attributes, input_group in corresponding:
+            copy_attributes(group, attributes, input_group)
 
 
 class AddedDataset(_DescribedDataset):

@@ -45,10 +45,10 @@ def copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) ->
 def copy_attributes(
     item: h5py.HLObject,
     attributes: Attributes,
-    old: h5py.HLObject | None,
+    input_item: h5py.HLObject | None,
     dtype: np.dtype[Any] | None = None,
 ) -> None:
-    """Write attributes, with their types in `old`, an object of INPUT's file.
+    """Write attributes, with their types in `input_item`, an object of INPUT's file.
 
     Attributes that it lacks, or whose types cannot be copied, are written as NetCDF does. `dtype`
     is the dtype of the values that they are about, if they are about values.
@@ -56,11 +56,11 @@ def copy_attributes(
     rest = Attributes()
     fitting = attributes if dtype is None else fit_types(attributes, dtype)
     for name, value in fitting.items():
-        if old is None or name not in old.attrs:
+        if input_item is None or name not in input_item.attrs:
             rest[name] = value
             continue
         try:
-            copy_attribute(old.id, item.id, name)
+            copy_attribute(input_item.id, item.id, name)
         except RAISED:
             rest[name] = value
     _write_attributes(item, rest)
