@@ -58,7 +58,7 @@ def parse_json(text: str, key: str | None = None) -> TensorText:
     if not before:
         raise _refuse(text, _load(text))
     values = body_at(text, before.end())
-    entries = _load_around(text, values)
+    entries = _load(text, values)
     if not isinstance(entries, dict):  # the text is only the values
         return values
     if set(entries) - _KEYS:
@@ -70,23 +70,17 @@ def parse_json(text: str, key: str | None = None) -> TensorText:
     return replace(values, stated_type=data_type, stated_sizes=sizes)
 
 
-def _load_around(text: str, values: TensorText) -> object:
-    """The text as JSON, in which 0 stands for the values, as in {"Values": 0, "Sizes": [2]}."""
-    start = values.body_start
-    stop = values.body_stop
-    if text.count("[", start, stop) != text.count("]", start, stop):
-        _ = values.shape_and_numbers  # the error says where a bracket is missing
+def _load(text: str, values: TensorText | None = None) -> object:
+    """The text as JSON; 0 stands for its values, as in {"Values": 0, "Sizes": [2]}."""
+    around = text
+    if values:
+        start = values.body_start
+        stop = values.body_stop
+        if text.count("[", start, stop) != text.count("]", start, stop):
+            _ = values.shape_and_numbers  # the error says where a bracket is missing
+        around = f"{text[:start]}0{text[stop:]}"
     with _errors_in(text, values):
-        return _load_object(f"{text[:start]}0{text[stop:]}")
-
-
-def _load(text: str) -> object:
-    with _errors_in(text):
-        return _load_object(text)
-
-
-def _load_object(text: str) -> object:
-    return json.loads(text, object_pairs_hook=make_object, parse_int=_read_integer)
+        return json.loads(around, object_pairs_hook=make_object, parse_int=_read_integer)
 
 
 def _read_integer(digits: str) -> int:

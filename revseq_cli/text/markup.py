@@ -34,7 +34,7 @@ def remove_markup(text: str) -> str:
     Its only line breaks are line feeds. Quick searches spare long texts most of the work.
     """
     text = lines_of(text)
-    if "<" in text:  # a word without the markup inside it begins where it began
+    if "<" in text:  # markup inside a word is removed; the word begins where it began
         text = _TORN.sub(_join_word, text)
     if "&" in text:
         text = _REFERENCE.sub(_replace_reference, text)

@@ -340,7 +340,7 @@ def render_numbers(values: NDArray[Any]) -> list[str]:
     """Each value, in C order, as the shortest text that means the same bits.
 
     Integral floats below 1e16 are written as integers (1, not 1.0), as on Microsoft's pages; -0.0
-    keeps its sign. BOOL is written as 0 and 1. Stopped at a signal.
+    keeps its sign. BOOL is written as 0 and 1. A signal stops it.
     """
     flat = values.ravel()
     texts: list[str] = []

@@ -16,19 +16,14 @@ from revseq_cli.text.numbers import render_numbers
 DOTS = "..."  # for what is left out
 
 
-def write_tensor(
-    name: str,
-    desc: TensorDesc,
-    values: NDArray[Any],
-) -> str:
+def write_tensor(name: str, desc: TensorDesc, values: NDArray[Any]) -> str:
     """A tensor's header and body, without a line break at the end."""
     body = put_brackets(make_rows(values), desc.sizes)
     return f"{name}: {desc}\n{body}"
 
 
 def make_rows(
-    values: NDArray[Any],
-    as_texts: Callable[[NDArray[Any]], list[str]] = render_numbers,
+    values: NDArray[Any], as_texts: Callable[[NDArray[Any]], list[str]] = render_numbers
 ) -> list[str]:
     """A tensor's rows, aligned; `as_texts` gives the texts of elements."""
     texts = as_texts(values)
@@ -37,15 +32,11 @@ def make_rows(
     return align_cells(texts, values.shape[-1])
 
 
-def align_cells(
-    texts: Sequence[str],
-    width: int,
-    gap: int = 0,
-) -> list[str]:
+def align_cells(texts: Sequence[str], width: int, gap: int = 0) -> list[str]:
     """Rows of `width` elements, from the elements' texts in C order, right-justified.
 
     The first column has its own width, and all others share one, as on the reference page. Dots
-    follow `gap` elements, unless that is 0. Stopped at a signal.
+    follow `gap` elements, unless that is 0. A signal stops it.
     """
     lengths = np.array([len(text) for text in texts])
     lengths = lengths.reshape(-1, width)
@@ -64,11 +55,7 @@ def align_cells(
     return rows
 
 
-def put_brackets(
-    rows: Sequence[str],
-    sizes: tuple[int, ...],
-    gaps: Sequence[int] = (),
-) -> str:
+def put_brackets(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int] = ()) -> str:
     """A tensor's rows in brackets, one row a line.
 
     A tensor without dimensions has no brackets, and one without elements is []. A row that opens
@@ -105,11 +92,7 @@ def _count_opening(count: int, sizes: tuple[int, ...]) -> list[int]:
     return opening.tolist()
 
 
-def _add_dots(
-    lines: list[str],
-    sizes: tuple[int, ...],
-    gaps: Sequence[int],
-) -> None:
+def _add_dots(lines: list[str], sizes: tuple[int, ...], gaps: Sequence[int]) -> None:
     """Add a line of dots after the last row before each gap, from the innermost dimension on."""
     for d in range(len(sizes) - 2, -1, -1):
         if not gaps[d]:

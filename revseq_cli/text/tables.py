@@ -301,11 +301,7 @@ def split_cells(line: str, separator: str | None) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def write_table(
-    values: NDArray[Any],
-    header: Sequence[str],
-    separator: str,
-) -> str:
+def write_table(values: NDArray[Any], header: Sequence[str], separator: str) -> str:
     """The lines of a table of two dimensions, with a header if there is one."""
     texts = numbers.render_numbers(values)
     width = values.shape[1]
