@@ -401,9 +401,9 @@ def _draw_picture(opened: _OpenComparison) -> str:
         # The report may show fewer differences than the picture, or none.
         differences = passes.compare("draw", pair, opened.tolerance, _MOST_DRAWN)
         tensors = (("A", pair.a), ("B", pair.b))
-        return picture.of_difference(tensors, differences, opened.read_mask)
+        return picture.draw_difference(tensors, differences, opened.read_mask)
     mistakes = opened.diagnosis.mistakes if opened.diagnosis else ()
-    return picture.of_difference(
+    return picture.draw_difference(
         (("A", pair.a), ("expected", pair.b)),
         opened.differences,
         opened.read_mask,

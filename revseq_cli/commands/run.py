@@ -309,7 +309,7 @@ def _print(
 def _picture(job: Job, result: Source) -> bytes:
     from revseq_cli.report import picture  # most jobs draw nothing
 
-    drawing = picture.of_job(
+    drawing = picture.draw_job(
         job.values,
         job.lengths,
         job.axis,

@@ -17,7 +17,9 @@ from revseq_cli.report.subject import Row, Subject
 _BAR = 12  # pixels: the height of a bar
 _STEP = 17  # pixels from one bar to the next
 _TOP = 30  # pixels for the heads of the columns
-_LINE = 22  # pixels from one line of the legend to the next
+_HEAD = 20  # pixels from the top to the baseline of the heads
+_TEXT = 10  # pixels from the top of a bar to the baseline of the text before it
+_DOTS = 8  # pixels for the mark of sequences that are left out
 _NARROWEST = 2  # pixels of a wrong part, however short it is
 _GAP = 10  # pixels between two columns
 _ROOM = svg.WIDEST - 2 * svg.MARGIN
@@ -47,18 +49,13 @@ def draw_bars(subject: Subject) -> svg.Drawing:
         rows.append(svg.tag("g", "".join(_draw_row(subject, row, columns, y)), role="listitem"))
         y += _STEP
     elements.append(svg.tag("g", "".join(rows), role="list", aria_label="sequences", class_="bars"))
-    y += 8
+    y += _DOTS
     if subject.words_for_left_out():
         elements.append(svg.text("\u2026", columns.label_end, y, "small quiet end"))
-        y += 8
-    for words, mark in _legend(subject):
-        x = 0
-        if mark:
-            x = 32
-            sample = svg.tag("rect", class_=mark, x=1, y=y + 3, width=22, height=_BAR, rx=2)
-            elements.append(svg.tag("g", sample, class_="bars"))
-        elements.append(svg.text(words, x, y + 14, "words quiet"))
-        y += _LINE
+        y += _DOTS
+    for words, mark in _explain_marks(subject):
+        elements += _draw_meaning(words, mark, y)
+        y += svg.LEGEND_LINE
     return svg.Drawing(elements, _ROOM, y)
 
 
@@ -88,12 +85,12 @@ def _label_head(subject: Subject) -> str:
 def _draw_heads(subject: Subject, columns: _Columns) -> list[str]:
     last = str(subject.sequence_size - 1)
     heads = [
-        svg.text(_label_head(subject), columns.label_end, 20, "small quiet end"),
-        svg.text(f"0   axis {subject.axis} \u2192", columns.bar_start, 20, "small quiet"),
-        svg.text(last, _ROOM, 20, "small quiet end"),
+        svg.text(_label_head(subject), columns.label_end, _HEAD, "small quiet end"),
+        svg.text(f"0   axis {subject.axis} \u2192", columns.bar_start, _HEAD, "small quiet"),
+        svg.text(last, _ROOM, _HEAD, "small quiet end"),
     ]
     if subject.lengths is not None:
-        heads.append(svg.text("length", columns.length_end, 20, "small length end"))
+        heads.append(svg.text("length", columns.length_end, _HEAD, "small length end"))
     return heads
 
 
@@ -102,10 +99,10 @@ def _draw_row(subject: Subject, row: Row, columns: _Columns, y: float) -> list[s
     label = subject.label(row)
     elements = [
         svg.tooltip(_describe_row(subject, row)),
-        svg.text(label, columns.label_end, y + 10, "small quiet end"),
+        svg.text(label, columns.label_end, y + _TEXT, "small quiet end"),
     ]
     if row.length is not None:
-        length = svg.text(str(row.length), columns.length_end, y + 10, "small length end")
+        length = svg.text(str(row.length), columns.length_end, y + _TEXT, "small length end")
         elements.append(length)
     return elements + _draw_bar(subject, row, columns, y)
 
@@ -149,7 +146,18 @@ def _describe_row(subject: Subject, row: Row) -> str:
     return ", ".join(words)
 
 
-def _legend(subject: Subject) -> list[tuple[str, str]]:
+def _draw_meaning(words: str, mark: str, y: float) -> list[str]:
+    """A line of the legend: a sample of the mark, if it is about one, and the words."""
+    if not mark:
+        return [svg.text(words, 0, y + svg.LEGEND_TEXT, "words quiet")]
+    sample = svg.tag("rect", class_=mark, x=1, y=y + 3, width=22, height=_BAR, rx=2)
+    return [
+        svg.tag("g", sample, class_="bars"),
+        svg.text(words, svg.SAMPLE, y + svg.LEGEND_TEXT, "words quiet"),
+    ]
+
+
+def _explain_marks(subject: Subject) -> list[tuple[str, str]]:
     """What the parts of the bars mean, and what is left out: sentences with their marks, or ""."""
     lines = [("equal", "copied")]
     if subject.lengths is not None:

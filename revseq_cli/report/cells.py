@@ -35,8 +35,6 @@ _BETWEEN = 40  # pixels between two tables side by side
 _BELOW = 24  # pixels below a table
 _HEADING = 50  # pixels above the first row: the name of the tensor, and the axis
 _NARROWEST = 120  # pixels of a table: the name of a tensor
-_LEGEND_LINE = 22  # pixels from one line of the legend to the next
-_SAMPLE = 32  # pixels of a sample in the legend
 _LENGTH_END = -10  # pixels from the first cell to the end of the lengths before it
 _ROOM = svg.WIDEST - 2 * svg.MARGIN
 
@@ -269,12 +267,13 @@ def _draw_legend(layout: _Layout, top: float) -> svg.Drawing:
     width = 0.0
     y = top
     for sentence, sample in _explain(layout):
-        x = _SAMPLE if sample else 0
+        x = svg.SAMPLE if sample else 0
         for line in svg.wrap(sentence):
-            elements.append(svg.group([*sample, svg.text(line, x, 14, "words quiet")], 0, y))
+            words = svg.text(line, x, svg.LEGEND_TEXT, "words quiet")
+            elements.append(svg.group([*sample, words], 0, y))
             sample = []  # only the first line has it
             width = max(width, x + len(line) * svg.WORD)
-            y += _LEGEND_LINE
+            y += svg.LEGEND_LINE
     return svg.Drawing(elements, width, y - top)
 
 

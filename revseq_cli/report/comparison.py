@@ -129,7 +129,7 @@ def comparison_text(
             lines += write_sequences(comparison.shown_sequences, width or _WIDTH, in_color=in_color)
             lines += fit(_count_more_sequences(comparison, differences))
         else:
-            lines += _element_rows(comparison, differences)
+            lines += _list_elements(comparison, differences)
         lines += fit(_describe_distances(comparison, differences))
     if comparison.hint:
         lines += fit([f"Hint: {comparison.hint}"])
@@ -205,7 +205,7 @@ def _count_more_sequences(comparison: Comparison, differences: Differences) -> I
         yield f"{words}: to see them, add --first {differences.sequence_count}"
 
 
-def _element_rows(comparison: Comparison, differences: Differences) -> Iterator[str]:
+def _list_elements(comparison: Comparison, differences: Differences) -> Iterator[str]:
     """The first elements that differ, in a table, and how many more there are."""
     rows = [(str(index), a, b) for index, a, b in _list_differences(differences)]
     if not rows:

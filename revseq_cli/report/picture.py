@@ -15,7 +15,7 @@ from revseq_cli.report import bars, cells, svg
 from revseq_cli.report.subject import Mask, Subject
 
 
-def of_job(
+def draw_job(
     values: Source,
     lengths: Source,
     axis: int,
@@ -29,10 +29,11 @@ def of_job(
     about = shorten(f"{in_braces(values.sizes)} {values.desc.data_type.name}", 60)
     sentence = f"{name}: {about}" if name else about
     tensors = ((INPUT, values), (OUTPUT, result))
-    return draw_subject(Subject(title, (sentence,), tensors, axis, lengths, batch_axis))
+    subject = Subject(title, (sentence,), tensors, axis, lengths=lengths, batch_axis=batch_axis)
+    return draw_subject(subject)
 
 
-def of_difference(
+def draw_difference(
     tensors: tuple[tuple[str, Source], tuple[str, Source]],
     differences: Differences,
     mask: Mask,
@@ -44,9 +45,9 @@ def of_difference(
 ) -> str:
     """Two tensors of one shape, with what differs marked; `causes` say what explains it."""
     (a_name, a), (b_name, b) = tensors
-    count = f"{differences.count:,} of {differences.total:,} elements differ"
+    title = f"{differences.count:,} of {differences.total:,} elements differ"
     if axis is not None and differences.sequences is not None:
-        count += f", in {differences.sequence_count:,} of {differences.sequences.size:,} sequences"
+        title += f", in {differences.sequence_count:,} of {differences.sequences.size:,} sequences"
     about = shorten(f"{in_braces(a.sizes)} {a.desc.data_type.name}", 60)
     sentences = [f"Explained by: {cause}" for cause in causes]
     sentences.append(f"{a_name}: {a.name}, {about}")
@@ -57,7 +58,14 @@ def of_difference(
     if axis is None:
         axis = max(0, len(a.sizes) - 1)
     subject = Subject(
-        count, tuple(sentences), tensors, axis, lengths, batch_axis, mask, differences
+        title,
+        tuple(sentences),
+        tensors,
+        axis,
+        lengths=lengths,
+        batch_axis=batch_axis,
+        mask=mask,
+        differences=differences,
     )
     return draw_subject(subject)
 

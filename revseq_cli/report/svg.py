@@ -26,6 +26,9 @@ MARGIN = 16
 SMALL = 7.4  # pixels for a character of 12 pixels, with room for wide fonts
 WORD = 7.6  # for one of a sentence
 _TITLE_CHARACTER = 9.12  # for one of the title
+LEGEND_LINE = 22  # from one line of the legend to the next
+LEGEND_TEXT = 14  # from the top of a line to the baseline of its text
+SAMPLE = 32  # for the sample before a text of the legend
 _WORDS_IN_LINE = int((WIDEST - 2 * MARGIN) / WORD)
 
 _SHAPES = """

@@ -25,7 +25,7 @@ def equal_lengths(sizes, axis, length=0):
 
 def drawn(values, lengths, axis):
     result = oracle.reverse(values, lengths, axis) if values.size <= 5000 else values
-    return ET.fromstring(picture.of_job(held(values), held(lengths), axis, held(result)))
+    return ET.fromstring(picture.draw_job(held(values), held(lengths), axis, held(result)))
 
 
 def parts(root, role):
@@ -64,7 +64,7 @@ def compared(a, b, **more):
     def mask(region):
         return a[region] != b[region]
 
-    text = picture.of_difference((("A", held(a)), ("B", held(b))), kept, mask, **more)
+    text = picture.draw_difference((("A", held(a)), ("B", held(b))), kept, mask, **more)
     return ET.fromstring(text)
 
 
@@ -239,7 +239,7 @@ def test_names_are_escaped():
     a = np.zeros(2)
     kept, _ = folds.find_differences(a, a + 1, None, 10)
     tensors = (("<&>\x00\x1b\ud800\u202e", held(a)), ('"B"', held(a + 1)))
-    text = picture.of_difference(tensors, kept, lambda region: np.ones(2, bool)[region])
+    text = picture.draw_difference(tensors, kept, lambda region: np.ones(2, bool)[region])
     assert "<&>\\x00\\x1b\\ud800\\u202e" in words_of(ET.fromstring(text))
 
 
