@@ -98,6 +98,7 @@ def list_ideas(sequences: Sequences) -> Iterator[Idea]:
     if sequences.lengths.size > 1:
         yield from _list_ideas_of_tables(sequences)
     yield from _list_ideas_of_axes(sequences)
+    yield from _list_ideas_of_layouts(sequences)
     for move in _list_moves(sequences):
         of_output = partial(sequences.move_output, move.origin)
         of_input = partial(sequences.move_input, move.origin)
@@ -129,10 +130,9 @@ def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
 
 
 def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
-    """Another axis is reversed, lengths go by another dimension, or memory is misread."""
+    """Another axis is reversed, or lengths go by the index in another dimension."""
     own = sequences.axis
-    shape = sequences.shape
-    dims = [d for d, size in enumerate(shape) if size > 1]
+    dims = [d for d, size in enumerate(sequences.shape) if size > 1]
     for d in {*dims} - {own}:
         flip = partial(sequences.read_indices, d, ORDERS["in reverse order"])
         yield Idea(IDEA_PRICE - 2, f"axis {d} is reversed whole, not {own}", flip)
@@ -147,9 +147,13 @@ def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
             text += f", with lengths by the index in dimension {index_axis}, not {length_axis}"
         origin = partial(sequences.reverse_other_axis, axis, length_axis, index_axis)
         yield Idea(IDEA_PRICE, text, origin)
-    for order in list_orders(shape):
-        if order.sizes != shape:
-            text = f"memory of sizes {shape} is taken for one of {order.sizes}"
+
+
+def _list_ideas_of_layouts(sequences: Sequences) -> Iterator[Idea]:
+    """The memory is taken for that of a tensor with the axes in another order."""
+    for order in list_orders(sequences.shape):
+        if order.sizes != sequences.shape:
+            text = f"memory of sizes {sequences.shape} is taken for one of {order.sizes}"
             yield Idea(IDEA_PRICE + 2, text, partial(sequences.reverse_untransposed, order))
 
 
