@@ -231,12 +231,15 @@ class NetCDF3Source(RawSource):
     def meaning(self) -> Meaning:
         coordinates = find_coordinates(self.dimensions, self._find_coordinate)
         own = self._own
+        unlimited: tuple[str, ...] = ()
+        if own.is_record:
+            unlimited = own.dimensions[:1]
         return Meaning(
             own.dimensions,
             own.attributes,
             coordinates.variables,
             groups=(self._dataset.attributes,),
-            unlimited=own.dimensions[:1] if own.is_record else (),
+            unlimited=unlimited,
             left=coordinates.left,
             uncopied=coordinates.uncopied,
             default_fill=_TYPES[own.kind][1],

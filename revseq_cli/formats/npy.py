@@ -144,9 +144,10 @@ class Header(NamedTuple):
             raise FormatError(found, hint="transfer it again in binary mode", where=name)
         sizes, is_fortran, dtype = _parse_fields(raw, name)
         require_sizes(sizes, name)
+        order: Literal["C", "F"] = "F" if is_fortran else "C"
         descr = _DESCR.search(raw)
         big = descr is not None and descr["order"] == b">"
-        return cls(version, dtype, sizes, "F" if is_fortran else "C", offset, big)
+        return cls(version, dtype, sizes, order, offset, big)
 
     def name_bytes(self, asked: DataType | None, name: str) -> Header:
         """The header with `asked` as the data type of nameless bytes.

@@ -210,8 +210,10 @@ def _find_copied_format(reference: Reference, template: Source, *, only: bool) -
             return row
     elif by_suffix(path.rpartition(":")[0]):
         return None  # file.h5:name lacks a colon
+    if only:
+        return None
     input_row = by_name(template.storage.format)
-    if input_row and input_row.keeps_others and not only:
+    if input_row and input_row.keeps_others:
         return input_row
     return None
 

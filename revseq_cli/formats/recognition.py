@@ -41,7 +41,8 @@ class Recognition:
 def recognize(path: str, *, is_folder: bool) -> Recognition:
     """What a file or a folder is; FormatError for a kind of file that no format reads."""
     if is_folder:
-        return Recognition(ZARR if table.is_store(path) else None)
+        row = ZARR if table.is_store(path) else None
+        return Recognition(row)
     with files.open_file(path) as fd:
         head = fd.read(64, 0)
         if table.is_safetensors(head, fd.identity.size - 8):

@@ -241,8 +241,10 @@ def find_kind(head: bytes) -> FileKind | None:
 def describe_head(head: bytes) -> tuple[str, str]:
     """What a file with these first bytes seems to be, and a hint; for messages only."""
     kind = find_kind(head)
+    if not head:
+        return "an empty file", ""
     if kind is None:
-        return ("something else" if head else "an empty file"), ""
+        return "something else", ""
     hint = kind.advice
     if kind.compression:
         hint = f"unpack it: {kind.compression.program} -c"

@@ -313,7 +313,8 @@ class _Json(TextFormat):
             try:
                 tensor = json_text.parse_json(text.text, key)
             except json_text.NotTensorError as e:
-                e.set_hint(propose_keys(text.name, *e.keys) if _file_of(text) else "")
+                hint = propose_keys(text.name, *e.keys) if _file_of(text) else ""
+                e.set_hint(hint)
                 raise
             return TextSource(tensor, types, text, Storage("json", {}), name)
 
