@@ -17,9 +17,8 @@ from revseq_cli.porting.hypotheses import ORDERS, SORTS
 from revseq_cli.porting.positions import Array, Memory, Origin, list_orders
 from revseq_cli.porting.sequences import Sequences
 
-IDEA_PRICE = (
-    9.0  # bits of an ordinary sentence: 8 to choose it among some 300, and 1 not to be a list
-)
+# Bits of a sentence.
+IDEA_PRICE = 9.0  # of an ordinary one: 8 to choose it among some 300, and 1 not to be a list
 LIKELY_PRICE = 5.0  # of the first row of LENGTHS, whose first rows are the likely ones
 DIRECTML_PRICE = 2.0  # of what DirectML is known to do
 LIST_PRICE = 1.0  # of a list of lengths
