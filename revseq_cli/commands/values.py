@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 
-_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}  # of 1000 or 1024
 
 
 def complete_files(
