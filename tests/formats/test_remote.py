@@ -618,6 +618,13 @@ def test_a_server_that_will_not(revseq, of_web, web, fault, words):
         assert "39000" in revseq("show", f"{web.address}/n.npy").ok().out
 
 
+def test_a_small_file_whose_server_says_no_length(revseq, web):
+    """Nor does it send ranges: the body ends with the connection."""
+    web.with_ranges = False
+    web.changes = lambda head, body: ({**head, "Connection": "close"}, body)
+    assert "39000" in revseq("show", f"{web.address}/n.npy").ok().out
+
+
 def other_start(head, body):
     return {**head, "Content-Range": "bytes 64-191/960128"}, body
 
