@@ -443,17 +443,22 @@ def make_resolver() -> Callable[[str], str]:
         if sys.platform == "win32" or name in ("", os.curdir, os.pardir):
             return real_path(path)
         resolved = os.path.join(folders(folder or os.curdir), name)
-        return real_path(path) if os.path.islink(resolved) else resolved
+        if os.path.islink(resolved):
+            return real_path(path)
+        return resolved
 
     return resolve
 
 
 def plain_path(path: str) -> str:
-    """The path as the system takes it, of any length."""
+    r"""The path as the system takes it; long ones of Windows get the prefix \\?\."""
     if sys.platform == "win32":
         whole = os.path.abspath(path)
-        if len(whole) > _LONGEST_PATH and not whole.startswith(("\\\\?\\", "\\\\.\\")):
-            return f"\\\\?\\UNC{whole[1:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
+        has_prefix = whole.startswith(("\\\\?\\", "\\\\.\\"))
+        if has_prefix or len(whole) <= _LONGEST_PATH:
+            return path
+        is_on_server = whole.startswith("\\\\")
+        return f"\\\\?\\UNC{whole[1:]}" if is_on_server else f"\\\\?\\{whole}"
     return path
 
 
