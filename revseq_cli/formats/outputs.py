@@ -43,10 +43,9 @@ def create_sink(
     if not row.has_names:
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     own_file = _find_own_file(reference, row, overwrite=overwrite)
-    is_replaced_store = replaces_store and row is ZARR and _is_only_store(path)
-    if own_file and own_file.identity:
-        file: NewFile = files.new_version(path, own_file.identity, inputs)
-    elif own_file or is_replaced_store:
+    if own_file:
+        file = _make_version(own_file, inputs)
+    elif replaces_store and _is_only_store(path, row):
         file = files.new_folder_version(path, inputs)
     else:
         # If another command creates the file in the meantime, to add a tensor to it, that is kept.
@@ -68,6 +67,13 @@ def create_sink(
     return sink
 
 
+def _make_version(own_file: Original, inputs: Iterable[Identity]) -> NewFile:
+    """The new version of the output's own file, or of its Zarr store."""
+    if own_file.identity is None:
+        return files.new_folder_version(own_file.path, inputs)
+    return files.new_version(own_file.path, own_file.identity, inputs)
+
+
 def _is_addition(reference: Reference, row: Format) -> bool:
     """Whether the output is a tensor to add to a file, if that exists."""
     return reference.key is not None and row.keeps_others
@@ -83,9 +89,11 @@ def _is_of_several(template: Source) -> bool:
 _ZARR_FILE = re.compile(r"zarr\.json|\.z(?:array|group|attrs|metadata)|(?:c|\d+)(?:\.\d+)*")
 
 
-def _is_only_store(path: str) -> bool:
+def _is_only_store(path: str, row: Format) -> bool:
     """Whether it is a Zarr store of this machine with no other files than Zarr's."""
-    if not os.path.isdir(path) or not table.is_store(path):
+    if row is not ZARR or not os.path.isdir(path):
+        return False
+    if not table.is_store(path):
         return False
     return all(all(map(_ZARR_FILE.fullmatch, names)) for _, _, names in os.walk(path))
 
