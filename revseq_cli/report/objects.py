@@ -320,7 +320,7 @@ def report_text(
     errors: Iterable[RevseqError] = (),
     record: object = None,
 ) -> str:
-    """The report of a command; `record` has its own keys, and an error that ends it has none."""
+    """The report of a command; `record` has its own keys, and is None after an error."""
     report: dict[str, object] = {"command": command, "exit_status": status, "notes": notes}
     report["errors"] = list(itertools.chain.from_iterable(map(_describe_error, errors)))
     if is_dataclass(record):

@@ -97,20 +97,23 @@ def _wrap_line(line: str, width: int, indent: str) -> list[str]:
 
 
 def fit_rows(rows: Iterable[tuple[str, str]], width: int | None) -> Iterator[str]:
-    """The lines of a table of names and texts, in which a text goes on under itself."""
+    """The lines of a table of names and texts, in which a text goes on under itself.
+
+    On a narrow terminal, it begins in the line below its name.
+    """
     for name, text in rows:
         if width is None:
             yield f"{name:<{_NAMES}}{text}"
-            continue
-        column = _NAMES
-        if width < _NARROW:
-            column = 2
+        elif width < _NARROW:
             if name:
                 yield name
-            name = ""
-        for line in fit(text, width - column).split("\n"):
-            yield f"{name:<{column}}{line}"
-            name = ""
+            for line in fit(text, width - 2).split("\n"):
+                yield f"  {line}"
+        else:
+            first, *others = fit(text, width - _NAMES).split("\n")
+            yield f"{name:<{_NAMES}}{first}"
+            for line in others:
+                yield " " * _NAMES + line
 
 
 def message(

@@ -46,6 +46,7 @@ def result_text(job: Job, result: Source, most: float, *, in_color: bool) -> str
     part_of_lengths[job.axis] = range(1)
     lengths = preview.read_part(job.lengths, part_of_lengths)
     lengths = kernel.clamp(lengths, result.sizes[job.axis])
+    # NumPy compares an index along the axis with the length of each sequence.
     shape = [1] * len(part)
     shape[job.axis] = -1
     index_along_axis = np.array(part[job.axis]).reshape(shape)
