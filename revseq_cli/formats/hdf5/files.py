@@ -32,7 +32,7 @@ def open_hdf5(path: str, name: str = "", unchanged: Identity | None = None) -> I
     with files.open_file(path, unchanged, name) as fd:
         try:
             source = platform.plain_path(fd.path) if fd.path else fd.stream()
-            with _open_hdf5(source) as file:
+            with _open_locked_if_possible(source) as file:
                 yield file
         except (RevseqError, *RAISED) as e:
             if fd.error:  # HDF5 loses it, or takes it for damage
@@ -42,13 +42,13 @@ def open_hdf5(path: str, name: str = "", unchanged: Identity | None = None) -> I
             raise hdf5_error(e, path, name or path) from e
 
 
-def _open_hdf5(path: str | BinaryIO) -> h5py.File:
+def _open_locked_if_possible(path: str | BinaryIO) -> h5py.File:
     try:
         return h5py.File(path, "r")
     except OSError as e:
         if _system_error(e) not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
             raise
-        return h5py.File(path, "r", locking=False)  # a network file system without locks
+        return h5py.File(path, "r", locking=False)  # on a network file system without locks
 
 
 def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> RevseqError:

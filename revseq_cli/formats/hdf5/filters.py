@@ -37,16 +37,19 @@ _PARAMETERS_TO_ASK_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] 
     32017: lambda stored: stored[-9:],  # SZ: the sizes of a chunk come before them
     32018: lambda _: (),  # JPEG-LS: it finds all of them itself
     32024: lambda stored: stored[-9:],  # SZ3, as SZ
-    32028: lambda stored: (
-        stored[1],
-        stored[0] >> 6 & 15,
-    ),  # SPERR: its second one is in the bits of a number before
+    32028: lambda stored: _unpack_sperr(*stored[:2]),
     32033: lambda _: (),  # HTJ2K, as JPEG-LS
 }
 _BLOSC = 32001
 _UNFILTERED = (
     "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
 )
+
+
+def _unpack_sperr(packed: int, first: int) -> tuple[int, int]:
+    """SPERR's two parameters: the second one is in four bits of a number before the first one."""
+    second = packed >> 6 & 15
+    return first, second
 
 
 def filters_of(properties: h5p.PropDCID) -> dict[int, str]:
@@ -87,8 +90,8 @@ def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
     if dataset.id.get_chunk_info_by_coord(start).byte_offset is None:  # never written
         return
     skipped, frame = dataset.id.read_direct_chunk(start)
-    skipped_blosc = skipped >> last & 1
-    if not skipped_blosc:
+    has_skipped_blosc = skipped >> last & 1  # a bit for each filter
+    if not has_skipped_blosc:
         require_whole_frame(frame)
 
 
