@@ -27,8 +27,8 @@ from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source,
 from revseq_cli.formats.hdf5.copies import DatasetLikeInput, ReplacedDataset
 from revseq_cli.formats.hdf5.datasets import AddedDataset, NewDataset, OwnDataset
 from revseq_cli.formats.hdf5.elements import LOCK, write_elements
+from revseq_cli.formats.hdf5.encoding import ChunkBlockWriter, EncodedChunk
 from revseq_cli.formats.hdf5.files import hdf5_error
-from revseq_cli.formats.hdf5.filters import ChunkBlockWriter, EncodedChunk
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.memory import ReturningWriter
