@@ -32,36 +32,58 @@ class _Display:
     @contextlib.contextmanager
     def show_stage(self, name: str, total: int, unit: str) -> Iterator[Advance]:
         """Show a stage, as signals.Watcher says: a total of 0 is a wait."""
-        bar = None
-        done = 0
-
-        def advance(count: int) -> None:
-            nonlocal bar, done
-            done += count
-            if time.monotonic() < self._next_drawing:
-                return
-            self._next_drawing = time.monotonic() + _PAUSE
-            if bar is None:
-                bar = self._add_bar(name, total, unit)
-            self._progress.update(bar, completed=done, refresh=True)
-
+        stage = _Stage(self, name, total, unit)
         try:
-            yield advance
+            yield stage.advance
         finally:
-            if bar is not None:
-                self._remove_bar(bar)
+            stage.remove_bar()
 
-    def _add_bar(self, name: str, total: int, unit: str) -> Any:  # noqa: ANN401 - rich's number
+    def is_due(self) -> bool:
+        """Whether it is time for a drawing."""
+        now = time.monotonic()
+        if now < self._next_drawing:
+            return False
+        self._next_drawing = now + _PAUSE
+        return True
+
+    def start_progress(self) -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
+        """The bars, which are empty if there were none."""
         if self._progress is None:
             self._progress = _start_progress()
-        return self._progress.add_task(name, total=total or None, unit=unit)
+        return self._progress
 
-    def _remove_bar(self, bar: Any) -> None:  # noqa: ANN401 - rich's number of it
+    def remove_bar(self, bar: Any) -> None:  # noqa: ANN401 - rich's number of it
         """Remove a bar; the last one goes before anything else is printed."""
         self._progress.remove_task(bar)
         if not self._progress.tasks:
             self._progress.stop()
             self._progress = None
+
+
+class _Stage:
+    """A stage; it has a bar after its first drawing."""
+
+    def __init__(self, display: _Display, name: str, total: int, unit: str) -> None:
+        self._display = display
+        self._name = name
+        self._total = total
+        self._unit = unit
+        self._done = 0
+        self._bar: Any = None  # rich's number of it
+
+    def advance(self, count: int) -> None:
+        """Count so many more units as done."""
+        self._done += count
+        if not self._display.is_due():
+            return
+        progress = self._display.start_progress()
+        if self._bar is None:
+            self._bar = progress.add_task(self._name, total=self._total or None, unit=self._unit)
+        progress.update(self._bar, completed=self._done, refresh=True)
+
+    def remove_bar(self) -> None:
+        if self._bar is not None:
+            self._display.remove_bar(self._bar)
 
 
 def _start_progress() -> Any:  # noqa: ANN401 - rich's Progress, which is not loaded yet
