@@ -65,7 +65,9 @@ _GROUPS: dict[int, dict[str, Any]] = {
 class ZarrSink(FileSink):
     """A new store with one array, or a copy of a store with that array added or replaced.
 
-    The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store.
+    The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store:
+    `_store` is the one that is copied, or None. `_input` is INPUT if it is a Zarr array. The path
+    of the new array is `_key`, and `_groups` are the paths of the groups above it.
     """
 
     encoded = True
