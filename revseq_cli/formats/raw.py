@@ -19,7 +19,6 @@ from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import Region
 from revseq_cli.files import local
-from revseq_cli.files.copies import CopiedPart, fill_from
 from revseq_cli.files.input_file import Identity, InputFile, identity_of
 from revseq_cli.files.local import Edge
 from revseq_cli.files.system_errors import wrap_os_errors
@@ -35,6 +34,7 @@ from revseq_cli.formats.contract import (
 from revseq_cli.formats.memory import ReturningWriter
 
 if TYPE_CHECKING:
+    from revseq_cli.files.copies import CopiedPart
     from revseq_cli.files.new import NewFile
 
 
@@ -305,6 +305,8 @@ class RawSink(FileSink):
             fd.allocate(self.tensor.end)
             fd.write(self._head, self._head_offset)
         if self._original:
+            from revseq_cli.files.copies import fill_from  # most outputs are no copies
+
             identity = cast("Identity", self._original.identity)
             fill_from(self.file, self._original.path, identity, self._parts)
 
