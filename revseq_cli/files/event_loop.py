@@ -72,7 +72,7 @@ async def _watch(
                 if stops:
                     signals.check()
                 advance(0)
-    except BaseException:
+    except BaseException:  # an error of one, or a signal: no other may go on after that
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=_LONGEST_FAREWELL)

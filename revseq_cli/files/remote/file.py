@@ -168,7 +168,7 @@ class RemoteFile(InputFile):
         ranges = self._ranges_of_blocks(missing)
         try:
             answers = self._fetch_ranges(ranges)
-        except BaseException as e:
+        except BaseException as e:  # a library that reads the stream may lose any of them
             self.error = self.error or e
             raise
         for part, data in zip(ranges, answers, strict=True):

@@ -156,7 +156,7 @@ class S3Path(RemotePath):
         parts = [asyncio.ensure_future(put(number)) for number in range(1, count + 1)]
         try:
             return [*await asyncio.gather(*parts)]
-        except BaseException:
+        except BaseException:  # also of a signal: the upload is aborted when none goes on
             for part in parts:
                 part.cancel()
             await asyncio.wait(parts)
