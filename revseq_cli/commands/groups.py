@@ -29,7 +29,7 @@ class Group(Enum):
         return click.option(*names, cls=_Option, group=self, **attributes)
 
     def session_option(self, name: str, *more: str, **attributes: Any) -> Callable[..., Any]:
-        """An option that a variable sets, too, as REVSEQ_MEMORY does --memory; the help names it."""
+        """An option that a variable sets, too: REVSEQ_MEMORY sets --memory. The help names it."""
         variable = f"REVSEQ_{name.lstrip('-').replace('-', '_').upper()}"
         return self.option(
             name, *more, envvar=variable, show_default=True, show_envvar=True, **attributes

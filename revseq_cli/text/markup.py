@@ -1,4 +1,4 @@
-"""Markup and comments around the tensors of a page, which become blanks: offsets stay as they are."""
+"""Markup and comments around the tensors of a page become blanks, so that offsets stay."""
 
 from __future__ import annotations
 

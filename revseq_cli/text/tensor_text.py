@@ -34,7 +34,9 @@ _DOTS = re.compile(r"(?<![^\s,\[\]])(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})(?![^\s,\[
 
 @dataclass(frozen=True)
 class TensorText:
-    """One tensor of a page, whose header begins at `start` and whose body is text[body_start:body_stop].
+    """One tensor of a page.
+
+    Its header begins at `start`, and its body is text[body_start:body_stop].
 
     `text` is the `page` with blanks instead of comments and markup. A tensor without a header has
     no name, and one without a body has body_start == body_stop. `line` counts from 1.
