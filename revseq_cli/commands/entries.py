@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +81,11 @@ def make_entries(
     noun: str,
     columns: Columns,
     defaults: dict[str, Any],
-    resolve: Callable[[str], str],
 ) -> list[Entry]:
-    """The jobs of rows; FormatError for a file of one job that another job writes."""
+    """The jobs of rows, whose cells are parsed; FormatError for the first thing that is wrong."""
     context = click.get_current_context()
     entries: list[Entry] = []
-    look_at = functools.cache(partial(_look_at, resolve))  # jobs may share their lengths
+    job_files = _JobFiles()
     for number, cells in rows:
         with about_job(noun, number):
             for name in ("input", "output"):
@@ -97,19 +94,14 @@ def make_entries(
             options = dict(defaults)
             for name, text in cells.items():
                 options[str(columns[name].name)] = _parse_cell(context, columns[name], name, text)
-            entries.append(_make_entry(number, options, resolve, look_at))
+            entries.append(job_files.make_entry(number, options))
     if not entries:
         raise FormatError("contains no job", EXAMPLE)
     _refuse_shared_files(noun, entries)
     return entries
 
 
-def _parse_cell(
-    context: click.Context,
-    parameter: click.Parameter,
-    name: str,
-    text: str,
-) -> Any:
+def _parse_cell(context: click.Context, parameter: click.Parameter, name: str, text: str) -> Any:
     """The value of a cell, as if it were typed; an error names the column."""
     if not can_be_typed(text):
         raise FormatError(f"{name}: {text[:40]!r} contains bytes that are not text")
@@ -153,29 +145,43 @@ def _make_refusal(noun: str, entry: Entry, column: str, writer: Entry) -> Format
     return FormatError(problem, "a file of its own", hint)
 
 
-@dataclass(frozen=True)
-class _Input:
-    """An input of a job: its real path, "" for a tensor that is typed, and its size in bytes."""
+class _JobFiles:
+    """The files of all jobs; an input that several jobs have is looked at once."""
 
-    path: str
-    bytes: int
+    def __init__(self) -> None:
+        self._resolve = files.make_resolver()
+        self._inputs: dict[tuple[str, str], tuple[str, int]] = {}  # by names and columns
 
+    def make_entry(self, line: int, options: dict[str, Any]) -> Entry:
+        """The job with these options; UsageError for a pipe, and for a file that reports go to."""
+        paths: dict[str, str] = {}
+        total = 0
+        for column in TENSORS:
+            name = options.get(column)
+            if not name:
+                continue
+            if (name, column) not in self._inputs:
+                self._inputs[name, column] = self._look_at(name, column)
+            path, size = self._inputs[name, column]
+            total += size
+            if path:
+                paths[column] = path
+        output = Reference.file(options["output"])
+        _refuse_pipe(output, "output")
+        return Entry(line, options, self._resolve(output.path), paths, total)
 
-def _look_at(
-    resolve: Callable[[str], str],
-    name: str,
-    column: str,
-) -> _Input:
-    """Look at an input of a job; UsageError if it is a pipe, or is where the reports go."""
-    reference = Reference.input(name)
-    if reference.inline is not None:
-        return _Input("", 0)
-    _refuse_pipe(reference, column)
-    status = reference.status
-    if reference.is_local_folder or status is None:
-        return _Input(resolve(reference.path), _size_of_folder(reference.path))
-    refuse_standard_output(status, reference.path)
-    return _Input(resolve(reference.path), status.st_size)
+    def _look_at(self, name: str, column: str) -> tuple[str, int]:
+        """The real path of an input, "" for a tensor that is typed, and its size in bytes."""
+        reference = Reference.input(name)
+        if reference.inline is not None:
+            return "", 0
+        _refuse_pipe(reference, column)
+        path = self._resolve(reference.path)
+        status = reference.status
+        if reference.is_local_folder or status is None:
+            return path, _size_of_folder(reference.path)
+        refuse_standard_output(status, reference.path)
+        return path, status.st_size
 
 
 def _size_of_folder(path: str) -> int:
@@ -191,21 +197,6 @@ def _refuse_pipe(reference: Reference, column: str) -> None:
     if reference.is_piped:
         problem = f"{column} is {reference.path}, a pipe"
         raise UsageError(problem, "a file: the jobs of a batch share no pipe")
-
-
-def _make_entry(
-    line: int,
-    options: dict[str, Any],
-    resolve: Callable[[str], str],
-    look_at: Callable[[str, str], _Input],
-) -> Entry:
-    """The job with these options; UsageError for a pipe, and for a file that the reports go to."""
-    inputs = {name: look_at(options[name], name) for name in TENSORS if options.get(name)}
-    output = Reference.file(options["output"])
-    _refuse_pipe(output, "output")
-    paths = {name: item.path for name, item in inputs.items() if item.path}
-    size = sum(item.bytes for item in inputs.values())
-    return Entry(line, options, resolve(output.path), paths, size)
 
 
 def _find_writers(path: str, writers: Mapping[str, Entry]) -> Iterator[Entry]:

@@ -52,7 +52,7 @@ def read(
     read_rows = _read_json_rows if _is_json(text.name, text.text) else _read_csv_rows
     with about(text.name):
         rows = read_rows(text.text, columns)
-        entries = make_entries(rows, "line", columns, defaults, files.make_resolver())
+        entries = make_entries(rows, "line", columns, defaults)
         if text.identity:
             _refuse_output(path, entries)
     return Jobs(text.name, "line", entries)

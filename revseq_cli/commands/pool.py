@@ -108,7 +108,7 @@ class Pool:
         for job, entry in enumerate(entries):
             queue = self._alone if _is_large(entry) else self._small
             queue.append(job)
-        self._workers = self._choose_workers(cores or max(platform.cores(), _JOB_WORKERS))
+        self._worker_count = self._choose_workers(cores or max(platform.cores(), _JOB_WORKERS))
         self._under_way: set[int] = set()
         self._repeated: set[int] = set()  # jobs whose worker died once
 
@@ -132,7 +132,7 @@ class Pool:
         """Run one job after another, each with the whole machine."""
         groups = ([self._alone.popleft()] for _ in range(len(self._alone)))
         try:
-            yield from self._run_groups(groups, workers=1, sharing=0, ahead=1)
+            yield from self._run_groups(groups, workers=1, sharers=0, ahead=1)
         except executors.DiedError:
             yield from self._read_journal()
             for job in self._under_way:
@@ -142,10 +142,10 @@ class Pool:
 
     def _run_small(self) -> Iterator[Outcome]:
         """Run jobs side by side, which share the memory."""
-        workers = self._workers
+        workers = self._worker_count
         groups = self._cut_groups()
         try:
-            yield from self._run_groups(groups, workers=workers, sharing=workers, ahead=2)
+            yield from self._run_groups(groups, workers=workers, sharers=workers, ahead=2)
         except executors.DiedError:
             yield from self._read_journal()
             self._repeated |= self._under_way
@@ -158,7 +158,7 @@ class Pool:
         The last groups are small, so that all workers end together.
         """
         while self._small:
-            most = min(_GROUP_JOBS, len(self._small) // (2 * self._workers))
+            most = min(_GROUP_JOBS, len(self._small) // (2 * self._worker_count))
             first = self._entries[self._small[0]]
             if _is_remote(first) or most < 1:
                 most = 1
@@ -176,19 +176,19 @@ class Pool:
         return group
 
     def _run_groups(
-        self, groups: Iterable[list[int]], *, workers: int, sharing: int, ahead: int
+        self, groups: Iterable[list[int]], *, workers: int, sharers: int, ahead: int
     ) -> Iterator[Outcome]:
         """The outcomes of groups of jobs; DiedError if a worker died: its jobs are `_under_way`.
 
-        `sharing` is the number of workers that share the memory, or 0 for jobs that have all of it.
+        `sharers` is the number of workers that share the memory, or 0 for jobs that have all of it.
         """
-        tasks = (self._begin(group, sharing) for group in groups)
+        tasks = (self._begin(group, sharers) for group in groups)
         try:
             with executors.Workers(workers) as executor:
                 for results in executors.run_batches(tasks, executor, ahead=ahead):
                     for job, outcome in results:
                         self._under_way.remove(job)
-                        if sharing and isinstance(outcome.error, EngineError):
+                        if sharers and isinstance(outcome.error, EngineError):
                             self._alone.append(job)  # its part of the memory was not enough
                             continue
                         if outcome.error and job in self._repeated:
@@ -197,11 +197,11 @@ class Pool:
         finally:
             self._remove_temporary_files()
 
-    def _begin(self, group: list[int], sharing: int) -> Callable[[], list[tuple[int, Outcome]]]:
+    def _begin(self, group: list[int], sharers: int) -> Callable[[], list[tuple[int, Outcome]]]:
         """What a worker calls to run these jobs, which are under way from now on."""
         self._under_way.update(group)
         jobs = [(job, self._entries[job]) for job in group]
-        return functools.partial(_run_group, jobs, self._setup, sharing)
+        return functools.partial(_run_group, jobs, self._setup, sharers)
 
     def _read_journal(self) -> Iterator[Outcome]:
         """The outcomes of jobs whose outputs got their names before their worker died."""
@@ -270,50 +270,47 @@ def _make_failure(entry: Entry, error: RevseqError) -> Outcome:
 # In the workers
 
 
-@dataclass(frozen=True)
-class _JobResult:
-    """A job that has run, and the file of its output, if there is one, which has no name yet."""
-
-    job: int
-    entry: Entry
-    outcome: Outcome
-    file: NewFile | None
-
-
 def _run_group(
-    jobs: list[tuple[int, Entry]], setup: _Setup, sharing: int
+    jobs: list[tuple[int, Entry]], setup: _Setup, sharers: int
 ) -> list[tuple[int, Outcome]]:
     """Run jobs one after another, and name their outputs together at the end.
 
-    `sharing` is as in `Pool._run_groups`.
+    `sharers` is as in `Pool._run_groups`.
     """
     mark_temporary_files(setup.mark)
-    results: list[_JobResult] = []
+    outcomes: dict[int, Outcome] = {}
+    outputs: dict[int, NewFile] = {}  # what is written, and has no name yet
     with signals.defer():
         with FileGroup() as group:
             for job, entry in jobs:
-                outcome, file = _run_job(entry, setup, sharing, group)
-                results.append(_JobResult(job, entry, outcome, file))
+                try:
+                    outcomes[job], output = _run_job(entry, setup, sharers, group)
+                except Exception as e:  # noqa: BLE001 - any error ends only this job
+                    signals.check()  # a signal may have caused it
+                    if setup.shows_errors:
+                        traceback.print_exception(e)
+                    error = put_into_words(e, entry.options["output"])
+                    outcomes[job] = _make_failure(entry, error)
+                    continue
+                if output:
+                    outputs[job] = output
             flushed = group.flush_all()
             finished = [
-                _Finished(result.job, result.file.identify(), result.outcome)
-                for result in results
-                if result.file and result.file in flushed
+                _Finished(job, output.identify(), outcomes[job])
+                for job, output in outputs.items()
+                if output in flushed
             ]
             _write_journal(setup.journal, finished)
             group.take_names()
         files.close()
-    return [(result.job, _complete_outcome(result, group)) for result in results]
-
-
-def _complete_outcome(result: _JobResult, group: FileGroup) -> Outcome:
-    """The outcome of a job, whose file could or could not be flushed and named with its group."""
-    outcome = result.outcome
-    if result.file in group.errors:
-        outcome = _make_failure(result.entry, group.errors[result.file])
-    if result.file in group.notes:
-        outcome = replace(outcome, notes=(*outcome.notes, group.notes[result.file]))
-    return outcome
+    for job, entry in jobs:
+        file = outputs.get(job)
+        if file in group.errors:
+            outcomes[job] = _make_failure(entry, group.errors[file])
+        if file in group.notes:
+            notes = (*outcomes[job].notes, group.notes[file])
+            outcomes[job] = replace(outcomes[job], notes=notes)
+    return [*outcomes.items()]
 
 
 def _write_journal(journal: str, finished: list[_Finished]) -> None:
@@ -325,31 +322,18 @@ def _write_journal(journal: str, finished: list[_Finished]) -> None:
 
 
 def _run_job(
-    entry: Entry, setup: _Setup, sharing: int, group: FileGroup
+    entry: Entry, setup: _Setup, sharers: int, group: FileGroup
 ) -> tuple[Outcome, NewFile | None]:
     """Run a job into a file of the group: its outcome, and that file if it is written."""
-    try:
-        return _write_output(entry, setup, sharing, group)
-    except Exception as e:  # noqa: BLE001 - any error ends only this job
-        signals.check()  # a signal may have caused it
-        if setup.shows_errors:
-            traceback.print_exception(e)
-        return _make_failure(entry, put_into_words(e, entry.options["output"])), None
-
-
-def _write_output(
-    entry: Entry, setup: _Setup, sharing: int, group: FileGroup
-) -> tuple[Outcome, NewFile | None]:
-    """As `_run_job`, but an error is raised."""
     files.forget_folders()
     parameters = dict(entry.options)
     output = parameters.pop("output")
     overwrite = parameters.pop("overwrite")
     verify = parameters.pop("verify")
     only = parameters.pop("only")
-    if sharing:
+    if sharers:
         parameters["cores"] = 1
-        parameters["memory"] = max(1, parameters["memory"] // sharing)
+        parameters["memory"] = max(1, parameters["memory"] // sharers)
     resources = options.take_resources(parameters)
     request = run.keep_digits(options.make_request(resources, **parameters), output)
     job = loading.load_job(request)

@@ -55,14 +55,14 @@ def make_jobs(
     resolve = files.make_resolver()
 
     def key_of_file(name: str) -> str:
-        return files.name_key(resolve(name))
+        return files.name_key(resolve(name.partition("::")[0]))
 
     rows: dict[str, dict[str, str]] = {}
     used = set[str]()
     for path in paths:
         names = _fill_templates(templates, find_placeholders(path, file_pattern))
         rows[path] = {"input": _as_file_name(path) + colons + key, **names}
-        others = {key_of_file(name.partition("::")[0]) for name in names.values()}
+        others = set(map(key_of_file, names.values()))
         others.discard(key_of_file(path))  # a job that writes its own input is refused later
         used |= others
     jobs = {path: row for path, row in rows.items() if key_of_file(path) not in used}
@@ -73,7 +73,7 @@ def make_jobs(
     name = f"--each {platform.quote(pattern)}" if pattern else "the list of names"
     with about(name):
         numbered = enumerate(jobs.values(), 1)
-        return Jobs(name, "job", make_entries(numbered, "job", columns, defaults, resolve))
+        return Jobs(name, "job", make_entries(numbered, "job", columns, defaults))
 
 
 def _as_file_name(path: str) -> str:
@@ -127,11 +127,7 @@ def _fill_templates(
     return names
 
 
-def _hint_for_outputs(
-    template: str,
-    paths: Sequence[str],
-    file_pattern: str,
-) -> str:
+def _hint_for_outputs(template: str, paths: Sequence[str], file_pattern: str) -> str:
     """A hint to use a template like this one, but with an output for each input; "" if none has.
 
     The placeholders are tried in turn, each in the folder of the template, then in the folder out.
@@ -144,12 +140,14 @@ def _hint_for_outputs(
         suffix = "{suffix}"
     inputs = set(map(os.path.normpath, paths))
     names = ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}")
+    values = [find_placeholders(path, file_pattern) for path in paths]
     for name, parent in itertools.product(names, (folder, "out")):
         other = os.path.join(parent, name + suffix)
-        outputs = {other.format(**find_placeholders(path, file_pattern)) for path in paths}
+        outputs = {other.format(**of_input) for of_input in values}
         if not inputs.isdisjoint(map(os.path.normpath, outputs)):
             continue
-        has_empty_name = any(os.path.basename(path) == suffix for path in outputs)
+        # For x.npy and the pattern x*.npy, {match} is empty, and {match}.npy would be .npy.
+        has_empty_name = any(not os.path.basename(name.format(**of_input)) for of_input in values)
         if len(outputs) == len(paths) and not has_empty_name:
             return f"to name a file for each input, use -o {platform.quote(other)}"
     return ""

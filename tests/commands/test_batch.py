@@ -221,6 +221,21 @@ def test_the_hint_for_a_folder_as_the_output_can_be_typed(revseq, folders, outpu
     assert {path.suffix for path in outputs} == {".npy"}
 
 
+def test_the_hint_for_outputs_names_no_hidden_file(revseq, files):
+    """For out/x.npy and the pattern out/x*.npy, {match} is empty, and {match}{suffix} is .npy."""
+    (files / "out").mkdir()
+    inputs = {"x.npy", "x1.npy"}
+    for name in inputs:
+        np.save(files / "out" / name, INPUT)
+    job = ("batch", "--each", "out/x*.npy", "--lengths", "n.npy", "--axis", 1)
+    err = revseq(*job, "-o", "out/").refused("-o out/ is one file for several").err
+    option, name = err.rpartition("use ")[2].split()
+    revseq(*job, option, name.strip("'\"")).ok()
+    outputs = {path.name for path in (files / "out").iterdir()} - inputs
+    assert len(outputs) == 2
+    assert not any(name.startswith(".") for name in outputs)
+
+
 def test_two_jobs_that_add_to_one_file(revseq, folders):
     """The second output is not the first one; what helps is one command after another."""
     job = ("batch", "--each", "data/**/*.npy", "--lengths", "n.npy", "--axis", 1)
@@ -466,13 +481,13 @@ passes.reverse_into = reverse
 
 # Jobs that are done while another one dies are told late, or not at all; they run again, and replace what is theirs.
 UNTOLD = """
-real_write = pool._write_output
+real_write = pool._run_job
 def slow(entry, setup, sharing, group):
     done = real_write(entry, setup, sharing, group)
     if sharing and entry.line <= 10:
         time.sleep(0.05)
     return done
-pool._write_output = slow
+pool._run_job = slow
 """
 
 
