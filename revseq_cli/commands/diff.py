@@ -156,7 +156,10 @@ def command(
 
 @dataclass(frozen=True)
 class _Inputs:
-    """A and B, or A and the `job` that should give it: `b` is then INPUT."""
+    """A, and what it is compared with: B, or the output that the `job` should give.
+
+    `b` is B or, of a job, its INPUT, which has the data type and the shape of that output.
+    """
 
     a: Source
     b: Source
@@ -164,16 +167,19 @@ class _Inputs:
     notes: Sequence[str] = ()
 
     @property
+    def sources(self) -> tuple[Source, Source | Job]:
+        """What is read: A, and B or the job, which also has LENGTHS."""
+        return self.a, self.job or self.b
+
+    @property
     def files(self) -> list[Identity]:
         """All files that are read."""
-        other = self.job or self.b  # a job also has the files of LENGTHS
-        return [*self.a.files, *other.files]
+        return [file for item in self.sources for file in item.files]
 
     def recheck(self) -> None:
         """Raise an error if a file has changed since it was opened."""
-        other = self.job or self.b
-        self.a.recheck()
-        other.recheck()
+        for item in self.sources:
+            item.recheck()
 
 
 @dataclass(frozen=True)

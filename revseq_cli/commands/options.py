@@ -19,8 +19,8 @@ from revseq_cli.commands.values import (
     complete_files,
     parse_bytes,
     parse_dimension,
-    parse_numbers,
     parse_padding,
+    parse_sizes,
 )
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
@@ -61,7 +61,7 @@ dtype_option = Group.READ.option(
     " [default: FLOAT32; from text to text FLOAT64]",
 )  # fmt: skip
 sizes_option = Group.READ.option(
-    "--sizes", type=Parsed("sizes", parse_numbers), metavar="AxBxC",
+    "--sizes", type=Parsed("sizes", parse_sizes), metavar="AxBxC",
     help="The shape of a raw buffer such as x.bin; --dtype gives its data type.",
 )  # fmt: skip
 picture_option = Group.PRINT.option(

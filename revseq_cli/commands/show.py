@@ -180,9 +180,9 @@ def _open_parts(
 ) -> tuple[list[_Part], dict[str, RevseqError]]:
     """What has that name, and the errors of its tensors that are damaged, by their names.
 
-    It is a tensor, the tensors of an example, or the list of a file, a group or a model. A file of
-    one tensor is shown as this tensor, or with `names` as a list. With `stats`, each tensor of a
-    file is opened.
+    model.onnx is the list of its nodes, and page.md::2 the tensors of that example. A file or a
+    group is a list, or with `stats` all of its tensors. A file of one tensor is this tensor, or
+    with `names` a list, too.
     """
     from revseq_cli.formats import references
     from revseq_cli.formats.listings import parse_example_number
@@ -191,23 +191,23 @@ def _open_parts(
     reference = references.Reference.input(name, input_format, forces_format=True)
     if reference.is_onnx_model and not reference.format:
         return [_Part(_list_nodes(reference), ())], {}
-    example = None
     if parse_example_number(reference.key) is not None:
         example = inputs.find_example(reference)
-    if example:
-        parts = [
-            _describe_tensor(example.open_role(role, types), f"{name}::{role}", stats=stats)
-            for role in example.example.tensors
-        ]
-        return parts, {}
+        if example:
+            parts = [
+                _describe_tensor(example.open_role(role, types), f"{name}::{role}", stats=stats)
+                for role in example.example.tensors
+            ]
+            return parts, {}
     contents = references.contents(reference, types)
-    if contents and not stats:
+    if contents and stats:
+        inputs.refuse_sizes([reference], types.sizes)
+        return _open_all(reference, name, contents, types)
+    if contents:
         is_list = names or contents.sole_key is None
         if is_list:
             return [_Part(contents, list(_describe_items(contents)))], {}
     inputs.refuse_sizes([reference], types.sizes)
-    if contents and stats:
-        return _open_all(reference, name, contents, types)
     return [_open_tensor(reference, name, types, stats=stats)], {}
 
 

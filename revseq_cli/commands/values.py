@@ -94,7 +94,7 @@ def parse_bytes(text: str) -> int:
     return size
 
 
-def parse_numbers(text: str) -> tuple[int, ...]:
+def parse_sizes(text: str) -> tuple[int, ...]:
     """Integers of at least 0, as 2x3x4, 2,3,4 or {2,3,4}; UsageError for other text."""
     if not re.fullmatch(r"\{?\d{1,18}([x,] ?\d{1,18})*\}?", text, re.ASCII):
         raise UsageError(f"{text[:40]!r} is not one number for each dimension", "such as 2x3x4")
