@@ -348,7 +348,7 @@ def _open_with_job(
     of_a = {name: settings[name] for name in _OF_A}
     references = _refuse_sizes([of_job[0], name_of_a], settings)
     # --sizes is the shape of INPUT if that is a raw buffer, and else of A.
-    if references[0].is_bare:
+    if references[0].is_raw_buffer:
         of_a["sizes"] = None
     else:
         of_input["sizes"] = None

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, join_names
+from revseq_cli.core.errors import DataTypeError, FormatError, join_names
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc, in_braces
 
 Array = NDArray[Any]
@@ -129,11 +129,11 @@ def data_type_of(dtype: np.dtype[Any]) -> DataType:
     try:
         return _DATA_TYPE_BY_DTYPE.get(dtype.newbyteorder("=")) or DataType[dtype.name.upper()]
     except (KeyError, TypeError):
-        found = f"its data type is {str(dtype)[:80]}"
+        kind = str(dtype)[:80]
         if hint := _hint_to_view(dtype):
-            raise FormatError(found, "numbers", hint) from None
+            raise DataTypeError(kind, "numbers", hint) from None
         known = join_names((t.name for t in DataType), len(DataType))
-        raise FormatError(found, f"one of {known}") from None
+        raise DataTypeError(kind, f"one of {known}") from None
 
 
 def _hint_to_view(dtype: np.dtype[Any]) -> str:
@@ -154,34 +154,34 @@ def is_big_endian(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize > 1 and dtype == dtype.newbyteorder(">")
 
 
-def is_nameless(dtype: np.dtype[Any]) -> bool:
-    """Whether `dtype` is NumPy's plain void, such as |V2: bytes without the name of a data type."""
+def is_untyped(dtype: np.dtype[Any]) -> bool:
+    """Whether `dtype` is NumPy's plain void, such as |V2: bytes without a data type."""
     return dtype.type is np.void and not dtype.names and not dtype.subdtype
 
 
-def name_bytes(
+def as_typed(
     dtype: np.dtype[Any], asked: DataType | None, where: str, *, big: bool = False
 ) -> np.dtype[Any]:
-    """The dtype; for bytes without a name, that of the data type that the user asked for.
+    """The dtype; for untyped bytes, that of the data type that the user asked for.
 
-    It is little-endian, or big-endian with `big`. FormatError for bytes without a name if the user
-    asked for none, or for one of another size.
+    It is little-endian, or big-endian with `big`. FormatError for untyped bytes if the user asked
+    for none, or for one of another size.
     """
-    if not is_nameless(dtype):
+    if not is_untyped(dtype):
         return dtype
     fitting = [data_type for data_type in DataType if data_type.size == dtype.itemsize]
     if asked in fitting:
         return dtype_of(asked).newbyteorder(">" if big else "<")
-    found = f"its data type is untyped bytes ({dtype.str})"
+    kind = f"untyped bytes ({dtype.str})"
     if not fitting:
-        raise FormatError(found, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
+        raise DataTypeError(kind, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
     # ml_dtypes saves BFLOAT16 as |V2, so that it is likely. Of other bytes only the writer knows.
     if DataType.BFLOAT16 in fitting:
         hint = f"if they are {DataType.BFLOAT16.name}, add --dtype {DataType.BFLOAT16.name}"
-        raise FormatError(found, hint=hint, where=where)
+        raise DataTypeError(kind, hint=hint, where=where)
     lines = ["add the data type that was saved:"]
     lines += [f"--dtype {data_type.name}" for data_type in fitting]
-    raise FormatError(found, hint="\n  ".join(lines), where=where)
+    raise DataTypeError(kind, hint="\n  ".join(lines), where=where)
 
 
 def require_sizes(sizes: tuple[int, ...], where: str) -> None:

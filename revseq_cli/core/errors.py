@@ -204,6 +204,14 @@ class FormatError(RevseqError, ValueError):
     """Content of a file that is wrong, or that its format or data type cannot hold."""
 
 
+class DataTypeError(FormatError):
+    """Elements of a data type that no tensor has, which `kind` names."""
+
+    def __init__(self, kind: str, expected: str = "", hint: str = "", where: str = "") -> None:
+        super().__init__(f"its data type is {kind}", expected, hint, where)
+        self.kind = kind
+
+
 class NoTensorError(FormatError):
     """A part of a file that is undamaged, but no tensor.
 

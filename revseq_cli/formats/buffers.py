@@ -27,12 +27,7 @@ def open_source(location: Location, types: TextTypes) -> Source:
     return _open_buffer(location.path, location.path, types)
 
 
-def create_sink(
-    file: NewFile,
-    template: Source,
-    key: str,  # noqa: ARG001 - it has no name
-    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
-) -> FileSink:
+def create_sink(file: NewFile, template: Source, _key: str, _original: Original | None) -> FileSink:
     """The sink of a new file."""
     data_type = template.desc.data_type
     types = TextTypes(data_type, data_type, template.sizes)

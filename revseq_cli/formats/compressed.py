@@ -69,7 +69,7 @@ def _as_error(error: Exception, path: str) -> RevseqError:
 
 
 def open_compressed(path: str, compression: Compression, asked: DataType | None) -> Source:
-    """The tensor of a compressed .npy file; `asked` is the data type of nameless bytes."""
+    """The tensor of a compressed .npy file; `asked` is the data type of untyped bytes."""
     with files.open_file(path) as fd:
         identity = fd.identity
     head = b""
@@ -77,7 +77,7 @@ def open_compressed(path: str, compression: Compression, asked: DataType | None)
         head += piece
         if len(head) >= HEAD_BYTES:
             break
-    header = Header.of(head, len(head), path).name_bytes(asked, path)
+    header = Header.of(head, len(head), path).as_typed(asked, path)
     refuse_bomb(header.end, identity.size, propose_decompression(compression, path), path)
     storage = header.storage(compression=compression.name)
     pieces = functools.partial(decompress, path, compression, identity)

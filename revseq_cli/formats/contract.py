@@ -316,8 +316,8 @@ class Location(Protocol):
 class FormatModule(Protocol):
     """The functions of a format's module. Which it must have is in its row of the table.
 
-    A format that is only read has no `create_sink`. `contents` is for formats with `has_names`, and
-    `write_to` for those with `can_print`.
+    A format that is only read has no `create_sink`. `contents` is for formats with `can_list`, and
+    `write_to` for those with `can_print`. Arguments are passed by position.
     """
 
     def open_source(self, location: Location, types: TextTypes) -> Source:
@@ -337,7 +337,10 @@ class FormatModule(Protocol):
         """
 
     def contents(self, location: Location, types: TextTypes) -> Contents | None:
-        """What the file, or a group of it, contains; None for one tensor, or nothing."""
+        """What the file contains; None for one tensor, or nothing.
+
+        The location has a key only in a format with `has_groups`, where it may be that of a group.
+        """
 
     def write_to(self, stream: BinaryIO, source: Source) -> None:
         """Write the whole tensor into a pipe."""

@@ -12,7 +12,7 @@ from revseq_cli.formats.attributes import NOTHING, list_losses
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.listings import DIMENSION, Item
 from revseq_cli.formats.references import Reference
-from revseq_cli.formats.table import HDF5, NETCDF3, ONNX, ZARR, Format
+from revseq_cli.formats.table import HDF5, NETCDF3, ZARR, Format
 
 _STARTS = ("not kept in ", "not copied: ", "not reversed: ")
 
@@ -106,9 +106,7 @@ def _list_items(source: Source) -> Sequence[Item]:
     Empty if the file cannot be listed: damage to other parts of it does not matter here.
     """
     row = table.by_name(source.storage.format)
-    if row is None or not row.has_names:
-        return ()
-    if row is ONNX or not source.container:
+    if row is None or not row.can_list or not source.container:
         return ()
     types = TextTypes(None, DataType.FLOAT32)
     try:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from revseq_cli.core.errors import RevseqError
+from revseq_cli.core.errors import DataTypeError, RevseqError
 from revseq_cli.core.tensors import TensorDesc
 
 DIMENSION = "dimension"  # what an Item is that gives a dimension its name, and has no values
@@ -28,12 +28,10 @@ class Item(NamedTuple):
     is_damaged: bool = False
 
     def with_reason(self, error: RevseqError) -> Self:
-        """The item with the reason why it is no tensor.
-
-        The reason is a data type that no tensor has, or else damage.
-        """
-        what = error.found.removeprefix("its data type is ")
-        return self._replace(what=what, is_damaged=what == error.found)
+        """The item with the reason why it is no tensor: its data type, or else damage."""
+        if isinstance(error, DataTypeError):
+            return self._replace(what=error.kind)
+        return self._replace(what=error.found, is_damaged=True)
 
     @property
     def is_group(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import data_type_of, require_sizes
-from revseq_cli.core.errors import FormatError
+from revseq_cli.core.errors import DataTypeError, FormatError
 from revseq_cli.core.tensors import TensorDesc
 from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.attributes import (
@@ -217,7 +217,7 @@ class NetCDF3Source(RawSource):
         own = dataset.variables[key]
         name = f"{path}::{key}"
         if own.is_text:
-            raise FormatError("its data type is text", "numbers", where=name)
+            raise DataTypeError("text", "numbers", where=name)
         require_sizes(own.sizes, name)
         storage = Storage("nc3", {"variable": key}, _LABEL)
         super().__init__(own.raw_tensor(path, name), identity, storage, key)
@@ -273,15 +273,13 @@ class NetCDF3Source(RawSource):
         return Variable(name, attributes, values.astype(native))
 
 
-def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001
+def open_source(location: Location, _types: TextTypes) -> Source:
     """The named variable, or the only one."""
     return NetCDF3Source(location.path, location.key)
 
 
-def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: ARG001
-    """What the file holds; None where the location names a variable."""
-    if location.key is not None:
-        return None
+def contents(location: Location, _types: TextTypes) -> Contents:
+    """What the file holds."""
     dataset, _ = _read_header(location.path)
     items = []
     for name, variable in dataset.variables.items():

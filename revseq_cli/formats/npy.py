@@ -23,12 +23,12 @@ from numpy.lib import format as npy_format
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import (
+    as_typed,
     data_type_of,
     dtype_of,
     is_big_endian,
     is_minifloat,
-    is_nameless,
-    name_bytes,
+    is_untyped,
     require_sizes,
 )
 from revseq_cli.core.errors import FormatError
@@ -64,7 +64,7 @@ _DAMAGE = (
     tokenize.TokenError,
 )
 # The data type in a header that NumPy alone does not understand. NumPy writes f1 for FLOAT8_E5M2 of
-# ml_dtypes, and cannot read it; it writes other such types as nameless bytes.
+# ml_dtypes, and cannot read it; it writes other such types as untyped bytes.
 _DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])(?P<order>[<>|=])(?P<type>f1|V\d+)(?=['"])""")
 
 
@@ -79,10 +79,7 @@ def open_source(location: Location, types: TextTypes) -> Source:
 
 
 def create_sink(
-    file: NewFile,
-    template: Source,
-    key: str,  # noqa: ARG001 - it has no name
-    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
+    file: NewFile, template: Source, _key: str = "", _original: Original | None = None
 ) -> FileSink:
     """The sink of a new .npy file."""
     sink = RawSink(
@@ -111,7 +108,7 @@ class Header(NamedTuple):
     sizes: tuple[int, ...]
     order: Literal["C", "F"]
     offset: int  # of the elements, from the first byte of the header
-    big: bool  # whether nameless bytes are big-endian, which their dtype cannot say
+    big: bool  # whether untyped bytes are big-endian, which their dtype cannot say
 
     @classmethod
     def of(cls, head: bytes, total: int, name: str) -> Header:
@@ -149,12 +146,12 @@ class Header(NamedTuple):
         big = descr is not None and descr["order"] == b">"
         return cls(version, dtype, sizes, order, offset, big)
 
-    def name_bytes(self, asked: DataType | None, name: str) -> Header:
-        """The header with `asked` as the data type of nameless bytes.
+    def as_typed(self, asked: DataType | None, name: str) -> Header:
+        """The header with `asked` as the data type of untyped bytes.
 
         FormatError if they cannot have that data type, or if none is asked for.
         """
-        return self._replace(dtype=name_bytes(self.dtype, asked, name, big=self.big))
+        return self._replace(dtype=as_typed(self.dtype, asked, name, big=self.big))
 
     def raw_tensor(self, path: str, name: str, start: int = 0) -> RawTensor:
         """Where the elements are in a file that has this header at the offset `start`."""
@@ -205,7 +202,7 @@ def _parse_fields(raw: bytes, name: str) -> _Fields:
     if is_e5m2:
         dtype = dtype_of(DataType.FLOAT8_E5M2)
     try:
-        if not is_nameless(dtype):
+        if not is_untyped(dtype):
             data_type_of(dtype)
     except FormatError as e:
         if dtype.hasobject:
@@ -231,7 +228,7 @@ def _parse_dictionary(raw: bytes) -> _Fields:
 def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
     """The tensor of a .npy file.
 
-    `name` is for messages, and `asked` the data type of nameless bytes.
+    `name` is for messages, and `asked` the data type of untyped bytes.
     """
     with files.open_file(path, name=name) as fd:
         head = Head(fd.identity, fd.read(HEAD_BYTES, 0))
@@ -241,13 +238,13 @@ def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
 def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> RawSource:
     """The tensor of a .npy file with these first bytes."""
     size = head.identity.size
-    header = Header.of(head.data, size, name).name_bytes(asked, name)
+    header = Header.of(head.data, size, name).as_typed(asked, name)
     header.require_whole(size, name)
     return RawSource(header.raw_tensor(path, name), head.identity, header.storage())
 
 
 def make_header(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:
-    """A header of version 1, in which data types that NumPy lacks are nameless bytes."""
+    """A header of version 1, in which data types that NumPy lacks are untyped bytes."""
     descr: object = npy_format.dtype_to_descr(dtype)
     if is_minifloat(dtype):
         mark = ">" if is_big_endian(dtype) else "<"
@@ -262,5 +259,5 @@ def make_header(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> byt
 def create_scratch(next_to: str, template: Source) -> Iterator[FileSink]:
     """The sink of a temporary .npy file next to the file `next_to`, which is removed in the end."""
     file = Scratch(next_to)
-    with FileTransaction(file), create_sink(file, template, "") as sink:
+    with FileTransaction(file), create_sink(file, template) as sink:
         yield sink

@@ -268,7 +268,7 @@ def open_member(
 ) -> Source:
     """The tensor `key`, or the only one.
 
-    `name` is for messages, the path without it; `asked` is the data type of nameless bytes.
+    `name` is for messages, the path without it; `asked` is the data type of untyped bytes.
     """
     name = name or path
     with _open_archive(path, name) as (fd, archive):
@@ -286,7 +286,7 @@ def open_member(
         where = f"{name}::{key}"
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)
-    header = member.header.name_bytes(asked, where)
+    header = member.header.as_typed(asked, where)
     storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
     if info.compress_type == ZIP_STORED:
         tensor = header.raw_tensor(path, where, member.offset)
@@ -299,7 +299,7 @@ def _has_numbers(fd: InputFile, archive: ZipFile, info: ZipInfo, asked: DataType
     """Whether a member is a tensor of numbers, as far as its header says."""
     try:
         member = _Member.of(fd, archive, info, info.filename)
-        data_type_of(member.header.name_bytes(asked, info.filename).dtype)
+        data_type_of(member.header.as_typed(asked, info.filename).dtype)
     except RevseqError:
         return False
     return True
@@ -503,18 +503,16 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
     return _NpzSink(file, template, frame, original)
 
 
-def contents(location: Location, types: TextTypes) -> Contents | None:
-    """What the archive holds; None where the location names a member."""
+def contents(location: Location, types: TextTypes) -> Contents:
+    """What the archive holds."""
     path = location.path
-    if location.key is not None:
-        return None
     items = []
     with _open_archive(path) as (fd, archive):
         tensors = _find_tensors(archive, path)
         for key, info in tensors.items():
             where = f"{path}::{key}"
             try:
-                header = _Member.of(fd, archive, info, where).header.name_bytes(types.asked, where)
+                header = _Member.of(fd, archive, info, where).header.as_typed(types.asked, where)
             except FormatError as e:
                 # What is wrong with a member is listed instead of it.
                 items.append(Item(key).with_reason(e))

@@ -37,8 +37,8 @@ class PipedNpy(NamedTuple):
     elements: NDArray[np.uint8]
 
     def source(self, asked: DataType | None) -> Source:
-        """The tensor; `asked` is the data type of nameless bytes."""
-        header = self.header.name_bytes(asked, self.name)
+        """The tensor; `asked` is the data type of untyped bytes."""
+        header = self.header.as_typed(asked, self.name)
         values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
         values = values.reshape(header.sizes, order=header.order)
         return MemorySource(self.name, values, header.storage())

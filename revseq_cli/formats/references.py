@@ -25,7 +25,6 @@ from revseq_cli.formats.refusals import propose_keys, refuse_key
 from revseq_cli.formats.table import (
     JSON,
     NPY,
-    ONNX,
     RAW,
     TEXT,
     ZARR,
@@ -174,7 +173,7 @@ class Reference:
             return row
         if self.is_piped:
             return self._piped_row
-        if not self.is_bare:
+        if not self.is_raw_buffer:
             row = self._recognition.format
         row = row or self._row_by_suffix
         if row is None:
@@ -201,7 +200,7 @@ class Reference:
         return self.inline is None and not self.is_piped
 
     @property
-    def is_bare(self) -> bool:
+    def is_raw_buffer(self) -> bool:
         """Whether it is a file of only elements, whose shape and data type the user names."""
         row = by_name(self.format) or self._row_by_suffix
         return row is RAW and self.is_file
@@ -214,7 +213,7 @@ class Reference:
     @property
     def compression(self) -> Compression | None:
         """How a file is compressed; pipes are not decompressed."""
-        if self.is_bare or not self.is_file:
+        if self.is_raw_buffer or not self.is_file:
             return None
         return self._recognition.compression
 
@@ -303,11 +302,11 @@ def contents(reference: Reference, types: TextTypes) -> Contents | None:
     if reference.compression or not reference.is_file:
         return None
     row = reference.row
-    if row is ONNX:
+    if not row.can_list:
         return None
-    if row.has_names or row is TEXT:
-        return row.load().contents(reference, types)
-    return None
+    if reference.key is not None and not row.has_groups:
+        return None
+    return row.load().contents(reference, types)
 
 
 def open_source(reference: Reference, types: TextTypes) -> Source:

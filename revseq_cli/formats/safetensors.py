@@ -16,7 +16,7 @@ import numpy as np
 
 from revseq_cli import files
 from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import HALVES, FormatError, join_names
+from revseq_cli.core.errors import HALVES, DataTypeError, FormatError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.copies import CopiedPart
 from revseq_cli.files.input_file import Identity
@@ -170,7 +170,7 @@ class SafetensorsSource(RawSource):
         entry = entries[key]
         where = f"{name}::{key}"
         if entry.dtype not in _TYPES:
-            raise FormatError(f"its data type is {entry.dtype[:80]}", _EXPECTED, where=where)
+            raise DataTypeError(entry.dtype[:80], _EXPECTED, where=where)
         dtype = _as_little_endian(_TYPES[entry.dtype])
         tensor = RawTensor(path, where, header.offset + entry.begin, dtype, entry.shape)
         storage = Storage("safetensors", {"tensor": key, "dtype": entry.dtype})
@@ -262,15 +262,13 @@ def _encode_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> byte
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text
 
 
-def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001
+def open_source(location: Location, _types: TextTypes) -> Source:
     """The tensor named by the key, or the only one."""
     return SafetensorsSource(location.path, location.key)
 
 
-def contents(location: Location, types: TextTypes) -> Contents | None:  # noqa: ARG001
-    """What the file holds; None where the location names a tensor."""
-    if location.key is not None:
-        return None
+def contents(location: Location, _types: TextTypes) -> Contents:
+    """What the file holds."""
     header = _Header.read(location.path, location.path)
     items = []
     for key, entry in header.entries.items():

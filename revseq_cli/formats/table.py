@@ -27,7 +27,9 @@ class Format(NamedTuple):
     name: str  # in options
     suffixes: tuple[str, ...]  # of its files; a format without any is only read
     module: str  # in this folder, with the functions of a FormatModule: "module", "module:object"
-    has_names: bool = False  # whether a file holds tensors by name
+    has_names: bool = False  # whether tensors in a file have names
+    can_list: bool = False  # whether a file may hold several tensors, which `contents` lists
+    has_groups: bool = False  # whether these are in groups, which have names, too
     keeps_others: bool = False  # whether an output can be a copy of INPUT's file
     is_text: bool = False  # whether a file is parsed as a whole
     can_print: bool = False  # whether it can be written into a pipe
@@ -51,22 +53,32 @@ _HDF5_SUFFIXES = (
 _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
 NPY = Format("npy", (".npy",), "npy", can_print=True)
-HDF5 = Format("h5", _HDF5_SUFFIXES, "hdf5.format", has_names=True, keeps_others=True)
-NPZ = Format("npz", (".npz",), "npz", has_names=True, keeps_others=True)
+HDF5 = Format(
+    "h5", _HDF5_SUFFIXES, "hdf5.format",
+    has_names=True, can_list=True, has_groups=True, keeps_others=True,
+)  # fmt: skip
+NPZ = Format("npz", (".npz",), "npz", has_names=True, can_list=True, keeps_others=True)
 SAFETENSORS = Format(
-    "safetensors", (".safetensors",), "safetensors", has_names=True, keeps_others=True
-)
+    "safetensors", (".safetensors",), "safetensors",
+    has_names=True, can_list=True, keeps_others=True,
+)  # fmt: skip
 # A store of Zarr is a folder.
-ZARR = Format("zarr", (".zarr", ".zspy"), "zarr.format", has_names=True, keeps_others=True)
+ZARR = Format(
+    "zarr", (".zarr", ".zspy"), "zarr.format",
+    has_names=True, can_list=True, has_groups=True, keeps_others=True,
+)  # fmt: skip
 # A file holds one tensor, which may have a name.
 ONNX = Format("onnx", (".pb",), "onnx.tensors", has_names=True, can_print=True)
 JSON = Format("json", (".json",), "text:JSON", is_text=True, can_print=True)
-TEXT = Format("text", (".txt", ".md"), "text:TEXT", is_text=True, can_print=True, read_only=_PAGES)
+TEXT = Format(
+    "text", (".txt", ".md"), "text:TEXT",
+    can_list=True, is_text=True, can_print=True, read_only=_PAGES,
+)  # fmt: skip
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, can_print=True)
 # Only the suffix of a raw buffer says what it is.
 RAW = Format("raw", (".bin", ".raw"), "buffers", can_print=True)
 # NetCDF-3 has the suffix .nc, too, but is known by its first bytes, and only read.
-NETCDF3 = Format("nc3", (), "netcdf3", has_names=True)
+NETCDF3 = Format("nc3", (), "netcdf3", has_names=True, can_list=True)
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, can_print=True)
 
 FORMATS = (NPY, HDF5, NPZ, SAFETENSORS, ZARR, ONNX, RAW, JSON, TEXT, CSV, TSV, NETCDF3)

@@ -133,11 +133,7 @@ class TextFormat(ABC):
         return self.find_tensor(location.text, location.key, types)
 
     def create_sink(
-        self,
-        file: NewFile,
-        template: Source,
-        key: str,  # noqa: ARG002 - a tensor in text has no name
-        original: Original | None,  # noqa: ARG002 - a file holds one tensor
+        self, file: NewFile, template: Source, _key: str, _original: Original | None
     ) -> FileSink:
         """The sink of a new text file, which can be read back."""
         self.require_shape(template.desc, file.name)
@@ -159,10 +155,6 @@ class TextFormat(ABC):
         self.require_shape(source.desc, source.name)
         stream.write(f"{self.format_tensor(source.read(), source.columns)}\n".encode())
 
-    def contents(self, location: Location, types: TextTypes) -> Contents | None:  # noqa: ARG002
-        """What the file holds, if its texts may hold several tensors; None for a single one."""
-        return None
-
 
 # The notation of the pages
 
@@ -183,18 +175,14 @@ class _Notation(TextFormat):
             return notation_source(text, tensor, types, f"{text.name}::{key}")
         return notation_source(text, _find_by_name(text, key), types)
 
-    def format_tensor(
-        self,
-        values: NDArray[Any],
-        columns: tuple[str, ...] = (),  # noqa: ARG002 - it has no place for them
-    ) -> str:
+    def format_tensor(self, values: NDArray[Any], _columns: tuple[str, ...] = ()) -> str:
         """A header with shape and data type, and the rows."""
         return rows.write_tensor("OutputTensor", describe_array(values), values)
 
     def contents(self, location: Location, types: TextTypes) -> Contents | None:
         """The tensors of a text; None for a text of one tensor, or of none."""
         text = location.text
-        if location.key is not None or _is_object(text):
+        if _is_object(text):
             return None
         tensors = _name_tensors(text)
         if len(tensors) < 2:
@@ -318,11 +306,7 @@ class _Json(TextFormat):
                 raise
             return TextSource(tensor, types, text, Storage("json", {}), name)
 
-    def format_tensor(
-        self,
-        values: NDArray[Any],
-        columns: tuple[str, ...] = (),  # noqa: ARG002 - it has no place for them
-    ) -> str:
+    def format_tensor(self, values: NDArray[Any], _columns: tuple[str, ...] = ()) -> str:
         return json_text.write_json(values)
 
 

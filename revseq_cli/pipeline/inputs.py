@@ -121,7 +121,7 @@ def _open_lengths(
     """The lengths from their own file, or from the example or the model that INPUT is."""
     types = TextTypes(request.lengths_dtype, DataType.UINT32)
     if reference:
-        if reference.is_bare:
+        if reference.is_raw_buffer:
             types = _find_types_of_bare(request, reference, values)
         try:
             return open_source(reference, types)
@@ -225,7 +225,7 @@ def _list_shapes(request: Request, values: Source) -> list[Sizes]:
 
 def _find_types(request: Request, reference: Reference) -> TextTypes:
     """The data type and the shape of INPUT if its file states none."""
-    default = DataType.FLOAT32 if reference.is_bare else request.text_type
+    default = DataType.FLOAT32 if reference.is_raw_buffer else request.text_type
     return TextTypes(request.dtype, default, request.sizes)
 
 
@@ -239,7 +239,7 @@ def load_output(request: Request, name: str, *, like: TensorDesc | None = None) 
     types = _find_types(request, reference)
     if like:
         types = types._replace(default=like.data_type)
-    if like and reference.is_bare:
+    if like and reference.is_raw_buffer:
         types = types._replace(sizes=types.sizes or like.sizes)
     return open_source(reference, types)
 
@@ -256,7 +256,7 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
     """Open two tensors to compare; first the one that says what the other one does not state."""
     a_reference = a.reference(a.values, "A")
     b_reference = b.reference(b.values, "B")
-    if b_reference.is_bare or _has_own_type(a_reference):
+    if b_reference.is_raw_buffer or _has_own_type(a_reference):
         first = load_tensor(a, "A")
         return first, load_tensor(b, "B", like=first.desc)
     second = load_tensor(replace(b, text_type=DataType.FLOAT64), "B")
@@ -268,7 +268,7 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
 
 def _has_own_type(reference: Reference) -> bool:
     """Whether its file says its data type in any case: it is neither a raw buffer nor text."""
-    return not reference.is_bare and not reference.row.is_text
+    return not reference.is_raw_buffer and not reference.row.is_text
 
 
 def read_like(request: Request, a: Request) -> Request:
@@ -278,7 +278,7 @@ def read_like(request: Request, a: Request) -> Request:
     """
     a_reference = a.reference(a.values, "A")
     input_reference, _ = request.references
-    if input_reference.is_onnx_model or a_reference.is_bare:
+    if input_reference.is_onnx_model or a_reference.is_raw_buffer:
         return request
     if not input_reference.row.is_text:
         return request
@@ -290,7 +290,7 @@ def read_like(request: Request, a: Request) -> Request:
 
 def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) -> None:
     """UsageError for --sizes if none of the tensors is a raw buffer."""
-    if sizes is None or any(tensor.is_bare for tensor in tensors):
+    if sizes is None or any(tensor.is_raw_buffer for tensor in tensors):
         return
     raise UsageError(
         "--sizes is only for raw buffers, such as x.bin",

@@ -16,7 +16,7 @@ import numpy as np
 from h5py import h5t
 
 from revseq_cli.core import dtypes
-from revseq_cli.core.errors import FormatError, NoTensorError, join_names
+from revseq_cli.core.errors import DataTypeError, NoTensorError, join_names
 from revseq_cli.core.tensors import DataType, in_braces
 from revseq_cli.formats.hdf5.attributes import read_attribute
 
@@ -61,7 +61,7 @@ def _refuse_matlab_values(dataset: h5py.Dataset) -> None:
     """FormatError for what MATLAB stores as numbers: its texts, and the sizes of empty arrays."""
     kind = read_attribute(dataset, "MATLAB_class")
     if isinstance(kind, str) and kind not in _MATLAB_NUMBERS:
-        raise FormatError(f"its data type is MATLAB's {kind}", "numbers")
+        raise DataTypeError(f"MATLAB's {kind}", "numbers")
     empty = read_attribute(dataset, "MATLAB_empty")
     if empty is not None and np.all(empty == 1):
         found = "an empty array of MATLAB, whose numbers are its sizes"
@@ -74,7 +74,7 @@ def read_dtype(kind: h5t.TypeID, asked: DataType | None = None) -> np.dtype[Any]
     `asked` is the data type of opaque elements, which have no name.
     """
     if isinstance(kind, h5t.TypeOpaqueID):
-        return dtypes.name_bytes(np.dtype(f"V{kind.get_size()}"), asked, "")
+        return dtypes.as_typed(np.dtype(f"V{kind.get_size()}"), asked, "")
     if isinstance(kind, h5t.TypeEnumID):
         dtype = _dtype_of_enumeration(kind)
     elif isinstance(kind, h5t.TypeIntegerID):
@@ -170,7 +170,7 @@ def _dtype_of_parts(kind: h5t.TypeCompoundID) -> np.dtype[Any] | None:
     return part
 
 
-def _refuse_type(kind: h5t.TypeID) -> FormatError:
+def _refuse_type(kind: h5t.TypeID) -> DataTypeError:
     """The error for a type that no tensor has, with a way to make numbers of its elements."""
     words = describe_type(kind) or "one that h5py lacks"
     words = _NO_TENSORS.get(kind.get_class(), words)
@@ -179,7 +179,7 @@ def _refuse_type(kind: h5t.TypeID) -> FormatError:
         hint = _hint_for_texts(kind.get_size())
     elif kind.get_class() == h5t.VLEN:
         hint = "to make it a tensor, write the lists as rows of one length, with padding"
-    return FormatError(f"its data type is {words}", "numbers in whole bytes, as in NumPy", hint)
+    return DataTypeError(words, "numbers in whole bytes, as in NumPy", hint)
 
 
 def _hint_for_texts(size: int) -> str:

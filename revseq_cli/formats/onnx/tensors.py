@@ -79,7 +79,7 @@ class _FileTensor(MemorySource):
         self.key = key
 
 
-def open_source(location: Location, types: TextTypes) -> Source:  # noqa: ARG001 - the file names it
+def open_source(location: Location, _types: TextTypes) -> Source:
     """The tensor of a file."""
     return read_tensor_file(location.path, location.key)
 
@@ -137,12 +137,7 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(_encode_tensor(header, source.read()))
 
 
-def create_sink(
-    file: NewFile,
-    template: Source,
-    key: str,
-    original: Original | None = None,  # noqa: ARG001 - a file holds one tensor
-) -> FileSink:
+def create_sink(file: NewFile, template: Source, key: str, _original: Original | None) -> FileSink:
     """The sink of a new file of one tensor, with or without a name."""
     encode = partial(_encode_tensor, _make_header(template, key, file.name))
     return WholeSink(file, template, encode, lambda path: read_tensor_file(path, name=file.name))

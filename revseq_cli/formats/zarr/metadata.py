@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from revseq_cli.core.dtypes import data_type_of, dtype_of, name_bytes, require_sizes
-from revseq_cli.core.errors import FormatError
+from revseq_cli.core.dtypes import as_typed, data_type_of, dtype_of, require_sizes
+from revseq_cli.core.errors import DataTypeError, FormatError
 from revseq_cli.core.tensors import DataType, in_braces
 from revseq_cli.formats.zarr.attributes import DIMENSIONS
 from revseq_cli.formats.zarr.store import Version, ZarrNode
@@ -282,12 +282,11 @@ def _require_tensor_type(
     where: str,
 ) -> np.dtype[Any]:
     """The dtype of numbers, or of bytes that have the data type `asked`; FormatError for others."""
-    dtype = name_bytes(dtype, asked, where)
+    dtype = as_typed(dtype, asked, where)
     try:
         data_type_of(dtype)
     except FormatError as e:
-        found = f"its data type is {str(kind)[:80]}"
-        raise FormatError(found, e.expected, e.hint, where) from None
+        raise DataTypeError(str(kind)[:80], e.expected, e.hint, where) from None
     return dtype
 
 

@@ -20,7 +20,7 @@ from zarr.api import asynchronous
 from zarr.storage import LocalStore
 
 from revseq_cli.core import dtypes, platform
-from revseq_cli.core.dtypes import is_nameless
+from revseq_cli.core.dtypes import is_untyped
 from revseq_cli.core.errors import FormatError, UsageError, join_names
 from revseq_cli.core.tensors import Region, split_chunks
 from revseq_cli.files import join
@@ -348,7 +348,7 @@ class _ZarrBlockWriter:
 
 def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """The elements as zarr stores them: as little-endian bytes, if it lacks their type."""
-    if is_nameless(dtype):
+    if is_untyped(dtype):
         return np.ascontiguousarray(values, values.dtype.newbyteorder("<")).view(dtype)
     return np.asarray(values, dtype)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli import files
-from revseq_cli.core.dtypes import is_nameless
+from revseq_cli.core.dtypes import is_untyped
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside, sizes_of
 from revseq_cli.files.remote.folder import require_one_of
@@ -327,6 +327,6 @@ class _ZarrReadTask:
 
 def _as_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """The elements with their data type, which zarr lacks for some."""
-    if is_nameless(values.dtype):
+    if is_untyped(values.dtype):
         return values.view(dtype)
     return np.asarray(values, dtype)
