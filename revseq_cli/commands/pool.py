@@ -30,7 +30,7 @@ from revseq_cli.files.temporary_names import mark_temporary_files, temporary_pat
 from revseq_cli.files.transactions import FileGroup
 from revseq_cli.formats import table
 from revseq_cli.pipeline import executors, loading, passes
-from revseq_cli.pipeline.plan import plan_reversal
+from revseq_cli.pipeline.plan import plan_pass
 from revseq_cli.pipeline.resources import AUTO, SERIAL
 from revseq_cli.report.outcomes import Outcome
 
@@ -341,7 +341,7 @@ def _run_job(
     planned = replace(outcome, planned=True)
     if not files.has_folder(entry.output):
         if setup.plans:  # nothing is written, not even the folder that a sink needs
-            plan_reversal(job, resources)
+            plan_pass(job.values, None, resources, job)
             return planned, None
         files.make_folder(entry.output)
     sink = run.new_sink(
@@ -353,7 +353,7 @@ def _run_job(
         only=only,
         replaces_store=entry.remakes,
     )
-    plan = plan_reversal(job, resources, sink)
+    plan = plan_pass(job.values, sink, resources, job)
     if setup.plans:
         return planned, None
     with group.add(sink.file), sink:

@@ -104,7 +104,7 @@ def command(
     if example:
         _require_printed_text(path, format_name)
     from revseq_cli.pipeline import loading
-    from revseq_cli.pipeline.plan import plan_reversal
+    from revseq_cli.pipeline.plan import plan_pass
 
     request = options.make_request(resources, format_name=format_name, **job_parameters)
     printed_format = table.TEXT
@@ -120,10 +120,10 @@ def command(
         sink = new_sink(job, request, path, resources, overwrite=overwrite, only=only)
     drawings = _create_drawings(picture, path, job, overwrite=overwrite)
     if dry_run:
-        _print_plan(job, plan_reversal(job, resources, sink), path, console)
+        _print_plan(job, plan_pass(job.values, sink, resources, job), path, console)
     elif sink:
         _write_output(
-            job, sink, plan_reversal(job, resources, sink), drawings, console, verify=verify
+            job, sink, plan_pass(job.values, sink, resources, job), drawings, console, verify=verify
         )
     else:
         _print(job, printed_format, resources, console, drawings, example=example, full=full)
@@ -253,7 +253,7 @@ def _print_plan(job: Job, plan: Plan, output: str | None, console: Console) -> N
         console.note(*job.notes)
         return
     console.note(*job.notes)
-    scheduler = plan.transport.scheduler
+    scheduler = plan.scheduler
     has_temporary_files = plan.detour.copies > 0 or plan.detour.tiling is not None
     downloads = [source.downloads for source in (job.values, job.lengths)]
     shown = objects.PlanRecord(

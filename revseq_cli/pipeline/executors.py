@@ -361,9 +361,9 @@ def _connect(address: str) -> Any:  # noqa: ANN401 - distributed's client
     try:
         return _wait_for(connect)
     except Exception as e:  # noqa: BLE001 - dask raises anything if another program answers
-        problem = f"no dask scheduler answers: {str(e)[:100]}"
+        found = f"no dask scheduler answers: {str(e)[:100]}"
         expected = "a scheduler of the same version of dask, as tcp://host:8786"
-        raise EngineError(problem, expected, "dask scheduler", address) from None
+        raise EngineError(found, expected, "dask scheduler", address) from None
 
 
 class Cluster:
@@ -463,6 +463,6 @@ class Cluster:
             raise
         except (Exception, CancelledError) as e:
             signals.check()
-            problem = f"the scheduler or a worker failed: {repr(e)[:200]}"
+            found = f"the scheduler or a worker failed: {repr(e)[:200]}"
             expected = "a scheduler and workers that live, with the same revseq and files"
-            raise EngineError(problem, expected, where=self._address) from e
+            raise EngineError(found, expected, where=self._address) from e

@@ -21,7 +21,7 @@ from revseq_cli.formats.memory import MemorySink, MemorySource
 from revseq_cli.formats.npy import create_scratch
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.alignment import PlacedSource
-from revseq_cli.pipeline.blocks import Blocks, cut, lengths_region
+from revseq_cli.pipeline.blocks import cut, lengths_region
 from revseq_cli.pipeline.folds import (
     Differences,
     LengthCounts,
@@ -31,17 +31,10 @@ from revseq_cli.pipeline.folds import (
 )
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
-from revseq_cli.pipeline.plan import (
-    Plan,
-    plan_fold,
-    plan_move,
-    plan_reversal,
-)
+from revseq_cli.pipeline.plan import Plan, plan_fold, plan_move, plan_pass
 from revseq_cli.pipeline.resources import DASK, Resources
 from revseq_cli.pipeline.tasks import Task, run_tasks
 from revseq_cli.pipeline.views import ComputedTask, DerivedSource
-
-MakeReadTask = Callable[[Region], ComputedTask]
 
 _FEW_SEQUENCES = 4096  # up to so many are marked within any memory limit
 # In bytes:
@@ -96,38 +89,101 @@ def copy(source: Source, sink: Sink, plan: Plan) -> None:
     deliver_all("copy", tasks, sink, plan, source)
 
 
-def move(source: Source, sink: Sink, plan: Plan) -> None:
-    """Copy a tensor inside another pass, with that pass's engine and within its memory."""
-    copy(source, sink, plan_move(source, sink, plan))
-
-
-@contextlib.contextmanager
-def open_unchunked(source: Source, next_to: str, plan: Plan) -> Iterator[Source]:
-    """The source; or, if the plan asks for it, a copy without chunks next to the file `next_to`."""
-    if not source.chunks or plan.detour.copies == 0:
-        yield source
-        return
-    with create_scratch(next_to, source) as unchunked:
-        move(source, unchunked, plan)
-        yield unchunked.open_output()
-
-
-def make_storage_error(problem: str, name: str) -> EngineError:
-    """The error for a file that does not have the bits that were written to it."""
+def make_storage_error(how: str, name: str) -> EngineError:
+    """The error for a file that does not have the bits that were written to it, and how so."""
     hint = "run it again: if it fails at the same index, report it, else test the disk"
-    return EngineError(f"what was written {problem}", "the same bits", hint, name)
+    return EngineError(f"what was written {how}", "the same bits", hint, name)
 
 
 # To reverse
 
 
-def derive_output(job: Job, make_read_task: MakeReadTask | None = None) -> Source:
-    """The output of a job, which is computed where it is read.
+class Detours(contextlib.ExitStack):
+    """What a pass reads or writes instead of tensors whose blocks would be slow.
 
-    Its read tasks read the files of the job, if no others are given.
+    These are copies in memory, and temporary files next to the file `next_to`, which are removed at
+    the end of the context. A tensor that needs no detour is used as it is.
     """
-    make = make_read_task or partial(_make_read_task, job)
-    return DerivedSource(job.values, job.values.dtype, make)
+
+    def __init__(self, plan: Plan, next_to: str) -> None:
+        super().__init__()
+        self._plan = plan
+        self._next_to = next_to
+
+    def prepare_job(self, job: Job, *, holds_lengths: bool = False) -> Job:
+        """The job with tensors of which any region is cheap to read.
+
+        With `holds_lengths`, the lengths are copied into memory even if they are large.
+        """
+        values = self.open_unchunked(job.values)
+        lengths = self._open_cheap_lengths(job.lengths, holds_lengths=holds_lengths)
+        return replace(job, values=values, lengths=lengths)
+
+    def open_unchunked(self, source: Source) -> Source:
+        """The source; or, if the plan asks for it, a copy without chunks."""
+        if not source.chunks or self._plan.detour.copies == 0:
+            return source
+        return self._copy_to_file(source)
+
+    def open_unchunked_sink(self, sink: Sink, values: Source) -> Sink:
+        """The sink; or, if the plan asks for it, a temporary file without chunks."""
+        if not sink.chunks or self._plan.detour.copies == 0:
+            return sink
+        return self.enter_context(create_scratch(self._next_to, values))
+
+    def _copy_to_file(self, source: Source) -> Source:
+        scratch = self.enter_context(create_scratch(self._next_to, source))
+        copy(source, scratch, plan_move(source, scratch, self._plan))
+        return scratch.open_output()
+
+    def _open_cheap_lengths(self, lengths: Source, *, holds_lengths: bool) -> Source:
+        """The lengths; or a copy, if each block would otherwise decode them or open their file.
+
+        A few lengths are always copied: to open their file for each block takes longer.
+        """
+        most_bytes = self._plan.bytes // 8
+        if isinstance(lengths, PlacedSource):
+            lengths = lengths.in_memory(most_bytes)
+        fits = lengths.desc.total_bytes <= most_bytes
+        is_small = fits and lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
+        is_decoded = lengths.chunks is not None
+        if not is_decoded and not is_small:
+            return lengths
+        if fits or holds_lengths:
+            return MemorySource(lengths.name, lengths.read(), lengths.storage)
+        return self._copy_to_file(lengths)
+
+    def derive_output(self, job: Job) -> Source:
+        """The output of a job, which is computed where it is read.
+
+        If the plan has a tiling, the values are first written in tiles into a temporary file.
+        """
+        values = job.values
+        detour = self._plan.detour
+        if detour.tiling is None:
+            return DerivedSource(values, values.dtype, partial(_make_read_task, job))
+        from revseq_cli.pipeline import two_pass  # few jobs need it
+
+        memory = detour.memory_for_long_runs
+        tiles = self.enter_context(
+            two_pass.open_tiles(self._next_to, values, detour.tiling, memory)
+        )
+        tasks = (
+            Task(
+                partial(tiles.sort, region, values.read_task(region)),
+                (_read_lengths_task(job, region),),
+                region,
+            )
+            for region in detour.tiling.blocks
+        )
+        for _ in run_stage("sort", tasks, self._plan, values):
+            pass
+
+        def make_read_task(region: Region) -> ComputedTask:
+            reverse_region = partial(tiles.reverse_region, values.dtype, region)
+            return ComputedTask(reverse_region, (_read_lengths_task(job, region),))
+
+        return DerivedSource(values, values.dtype, make_read_task)
 
 
 def _make_read_task(job: Job, region: Region) -> ComputedTask:
@@ -177,41 +233,43 @@ def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     values gives the lengths, else None.
     """
     fetch_sources(plan, job.values, job.lengths)
-    is_in_memory = not sink.next_to  # the output, and so its lengths may be, too
-    with (
-        prepare_job(job, sink.next_to, plan, holds_lengths=is_in_memory) as ready,
-        _open_read_tasks(ready, sink.next_to, plan) as make_read_task,
-        _open_unchunked_sink(sink, ready.values, plan) as target,
-    ):
+    is_in_memory = not sink.next_to
+    with Detours(plan, sink.next_to) as detours:
+        # Where the output is held in memory, so may be its lengths.
+        ready = detours.prepare_job(job, holds_lengths=is_in_memory)
+        output = detours.derive_output(ready)
+        target = detours.open_unchunked_sink(sink, ready.values)
         tasks = (
-            Task(make_read_task(region).read, (), region, target.block_writer(region))
+            Task(output.read_task(region).read, (), region, target.block_writer(region))
             for region in plan.blocks
         )
         deliver_all("reverse", tasks, target, plan, ready.values)
         if target is not sink:
-            move(target.open_output(), sink, plan)
-        if job.is_padded:
-            return 0, _find_least(ready.lengths)
-        return _count_clamped(job, ready.lengths, plan), None
+            reversed_values = target.open_output()
+            copy(reversed_values, sink, plan_move(reversed_values, sink, plan))
+        return _count_for_notes(job, ready.lengths, plan)
 
 
-def _open_unchunked_sink(
-    sink: Sink, values: Source, plan: Plan
-) -> contextlib.AbstractContextManager[Sink]:
-    """The sink; or, if the plan asks for it, a temporary file without chunks next to it."""
-    if not sink.chunks or plan.detour.copies == 0:
-        return contextlib.nullcontext(sink)
-    return create_scratch(sink.next_to, values)
+def _count_for_notes(job: Job, lengths: Source, plan: Plan) -> tuple[int, int | None]:
+    """What `reverse_into` returns; nothing else is counted, which would take longer.
 
-
-def _find_least(lengths: Source) -> int | None:
-    """The least of these lengths, which are cheap to read; None if there are none."""
-    blocks = _cut_lengths(lengths, thresholds.LENGTHS_AT_ONCE)
-    return min((int(lengths.read_task(region).read().min()) for region in blocks), default=None)
-
-
-def _cut_lengths(lengths: Source, most: int) -> Blocks:
-    return cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
+    `lengths` are those of all sequences: each of the lengths that the user gave, equally often.
+    """
+    size = job.values.sizes[job.axis]
+    count = lengths.desc.element_count
+    if count == 0:
+        return 0, None
+    most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // _COUNTED_BYTES))
+    blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
+    parts = (lengths.read_task(region).read() for region in blocks)
+    if job.is_padded:
+        return 0, min(int(part.min()) for part in parts)
+    is_scanned = isinstance(job.given_lengths, ScannedSource)  # lengths up to the axis size
+    if is_scanned or np.iinfo(lengths.dtype).max <= size:
+        return 0, None
+    clamped = sum(kernel.count_clamped(part, size) for part in parts)
+    repeats = count // job.given_lengths.desc.element_count
+    return clamped // repeats, None
 
 
 def reverse_into_file(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -> int:
@@ -227,99 +285,12 @@ def reverse_into_file(job: Job, sink: FileSink, plan: Plan, *, verified: bool) -
     return clamped
 
 
-def _count_clamped(job: Job, lengths: Source, plan: Plan) -> int:
-    """How many of the lengths that the user gave are above the axis size.
-
-    `lengths` are those of all sequences: each of the user's lengths, equally often.
-    """
-    size = job.values.sizes[job.axis]
-    given_count = job.given_lengths.desc.element_count
-    count = lengths.desc.element_count
-    if given_count == 0 or count == 0:
-        return 0
-    if isinstance(job.given_lengths, ScannedSource):  # they are counted up to the axis size
-        return 0
-    if np.iinfo(lengths.dtype).max <= size:
-        return 0
-    most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // _COUNTED_BYTES))
-    clamped = 0
-    for region in _cut_lengths(lengths, most):
-        clamped += kernel.count_clamped(lengths.read_task(region).read(), size)
-    repeats = count // given_count
-    return clamped // repeats
-
-
 def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str, ...]]:
     """The result in memory, for printing, and the notes on the lengths."""
     with MemorySink(job.values) as sink:
-        clamped, least = reverse_into(job, sink, plan_reversal(job, resources))
+        clamped, least = reverse_into(job, sink, plan_pass(job.values, None, resources, job))
     job.recheck()
     return sink.open_output(), job.describe_lengths(clamped, least)
-
-
-@contextlib.contextmanager
-def prepare_job(
-    job: Job, next_to: str, plan: Plan, *, holds_lengths: bool = False
-) -> Iterator[Job]:
-    """The job with tensors of which any region is cheap to read.
-
-    If need be, they are copied into memory or into temporary files next to the file `next_to`. With
-    `holds_lengths`, the lengths are copied into memory even if they are large.
-    """
-    most_bytes = plan.bytes // 8
-    lengths = job.lengths
-    if isinstance(lengths, PlacedSource):
-        lengths = lengths.in_memory(most_bytes)
-    with (
-        open_unchunked(job.values, next_to, plan) as values,
-        _open_cheap_lengths(lengths, next_to, plan, most_bytes, holds_lengths) as cheap_lengths,
-    ):
-        yield replace(job, values=values, lengths=cheap_lengths)
-
-
-@contextlib.contextmanager
-def _open_cheap_lengths(
-    lengths: Source, next_to: str, plan: Plan, most_bytes: int, holds_lengths: bool
-) -> Iterator[Source]:
-    """The lengths; or a copy, if each block would otherwise decode them or open their file."""
-    fits = lengths.desc.total_bytes <= most_bytes
-    is_small = fits and lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-    is_decoded = lengths.chunks is not None
-    if not is_decoded and not is_small:
-        yield lengths
-    elif fits or holds_lengths:
-        yield MemorySource(lengths.name, lengths.read(), lengths.storage)
-    else:
-        with create_scratch(next_to, lengths) as unchunked:
-            move(lengths, unchunked, plan)
-            yield unchunked.open_output()
-
-
-@contextlib.contextmanager
-def _open_read_tasks(job: Job, next_to: str, plan: Plan) -> Iterator[MakeReadTask]:
-    """The read tasks of a job; with a tiling, it is first written in tiles next to `next_to`."""
-    detour = plan.detour
-    if detour.tiling is None:
-        yield partial(_make_read_task, job)
-        return
-    from revseq_cli.pipeline import two_pass  # few jobs need it
-
-    values = job.values
-    with two_pass.open_tiles(next_to, values, detour.tiling, detour.enough) as tiles:
-        tasks = (
-            Task(
-                partial(tiles.sort, region, values.read_task(region)),
-                (_read_lengths_task(job, region),),
-                region,
-            )
-            for region in detour.tiling.blocks
-        )
-        for _ in run_stage("sort", tasks, plan, values):
-            pass
-        yield lambda region: ComputedTask(
-            partial(tiles.reverse_region, values.dtype, region),
-            (_read_lengths_task(job, region),),
-        )
 
 
 # To compare, and to verify
@@ -439,14 +410,11 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
     """Reverse the output again and compare it with the input; EngineError if they differ."""
     written = sink.open_output()
     plan = plan.to_read_back(sink)
-    with (
-        prepare_job(job, sink.next_to, plan) as ready,
-        open_unchunked(written, sink.next_to, plan) as output,
-    ):
-        job_back = replace(ready, values=output)
-        with _open_read_tasks(job_back, sink.next_to, plan) as make_read_task:
-            again = derive_output(job_back, make_read_task)
-            differing = compare("verify", Pair(again, ready.values, plan))
+    with Detours(plan, sink.next_to) as detours:
+        ready = detours.prepare_job(job)
+        job_back = replace(ready, values=detours.open_unchunked(written))
+        pair = Pair(detours.derive_output(job_back), ready.values, plan)
+        differing = compare("verify", pair)
     if differing.count:
         index = differing.indices[0].tolist()
         raise make_storage_error(f"does not reverse to the input at {index}", written.name)

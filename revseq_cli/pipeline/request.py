@@ -67,8 +67,8 @@ class Request:
         axis = _find_dimension(self.axis, values)
         if self.batch_axis == NO_BATCH:
             if NO_BATCH in values.dimensions:
-                problem = f"{NO_BATCH} is a dimension, but also means that there is no batch axis"
-                raise UsageError(problem, "the number of the dimension", where=values.name)
+                found = f"{NO_BATCH} is a dimension, but also means that there is no batch axis"
+                raise UsageError(found, "the number of the dimension", where=values.name)
             if axis is None and self.like:
                 axis, _ = SYSTEMS[self.like]
             return axis, None
@@ -126,10 +126,10 @@ def _find_dimension(axis: int | str | None, values: Source) -> int | None:
         numbers = [d for d, name in enumerate(values.dimensions) if name == axis]
         if len(numbers) == 1:
             return numbers[0]
-        problem = "no dimension is named"
+        found = "no dimension is named"
         if numbers:
-            problem = f"{len(numbers)} dimensions are named"
-        raise UsageError(f"{problem} {axis[:80]}", list_dimensions(values), where=values.name)
+            found = f"{len(numbers)} dimensions are named"
+        raise UsageError(f"{found} {axis[:80]}", list_dimensions(values), where=values.name)
     if axis is not None and -rank <= axis < 0:
         return axis + rank
     return axis

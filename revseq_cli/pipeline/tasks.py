@@ -62,7 +62,7 @@ def run_tasks(
 
     new_executor: Cluster | Workers
     if plan.engine == DASK:
-        new_executor = executors.Cluster(plan.transport.scheduler)
+        new_executor = executors.Cluster(plan.scheduler)
     else:
         new_executor = executors.Workers(plan.workers, writers=plan.workers)
     with new_executor as executor:
@@ -85,7 +85,7 @@ def _make_batches(
     tasks = iter(tasks)
     left = plan.blocks.count
     most = 1
-    if not plan.transport.carries_values:
+    if not plan.carries_values:
         most = min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
     size = 1  # of the first batch
     while batch := tuple(itertools.islice(tasks, size)):

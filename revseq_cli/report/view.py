@@ -76,14 +76,14 @@ def plan_text(job: Job, plan: Plan) -> str:
         lines.append(f"unchunked copies       {detour.copies} of {values.total_bytes:,} bytes")
     if detour.tiling:
         run = detour.tiling.run_length * values.data_type.size
-        enough = f"--memory {detour.enough}"
+        enough = f"--memory {detour.memory_for_long_runs}"
         lines += [
             f"temporary file         {values.total_bytes:,} bytes; none with {enough}",
             f"passes                 2, in runs of {run:,} bytes",
         ]
     engine = f"{plan.engine}, workers: {plan.workers}, {plan.bytes:,} bytes of memory"
     if plan.engine == DASK:
-        where = printable(plan.transport.scheduler) or "dask's own configuration"
+        where = printable(plan.scheduler) or "dask's own configuration"
         engine = f"dask, all workers of {where}, {plan.bytes:,} bytes of memory for each thread"
     return "\n".join([*lines, f"engine                 {engine}"])
 

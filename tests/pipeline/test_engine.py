@@ -19,7 +19,7 @@ from revseq_cli.pipeline import passes
 from revseq_cli.pipeline.blocks import cut
 from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.loading import load_job
-from revseq_cli.pipeline.plan import Plan, plan_reversal
+from revseq_cli.pipeline.plan import Plan, plan_pass
 from revseq_cli.pipeline.request import Request
 from revseq_cli.pipeline.resources import SERIAL, Resources
 
@@ -44,7 +44,7 @@ def test_the_memory_of_a_mask_is_counted(tmp_path, suffix):
     least = 4 * mask.nbytes if suffix == "h5" else 0
     assert least <= job.lengths.least_bytes <= least + 300_000
     with pytest.raises(EngineError, match=f"a block takes {job.lengths.least_bytes}"):
-        plan_reversal(job, Resources("serial", 1, 100_000))
+        plan_pass(job.values, None, Resources("serial", 1, 100_000), job)
 
 
 # Chunks: every one is decoded once, and encoded once
@@ -92,7 +92,7 @@ def test_chunks_across_too_many_lines_are_read_and_written_once(tmp_path, chunks
     lengths = np.random.default_rng(1).integers(0, 1002, (100, 1)).astype(np.uint32)
     job = Job(Chunked(values, chunks), held(lengths), 1)
     sink = ChunkedSink(job.values, tmp_path / "y.npy", sink_chunks)
-    plan = plan_reversal(job, Resources("serial", 1, 30_000), sink)
+    plan = plan_pass(job.values, sink, Resources("serial", 1, 30_000), job)
     assert plan.detour.copies == bool(chunks) + bool(sink_chunks)
     done = []
     with sink, observed(done.append, "reverse"):

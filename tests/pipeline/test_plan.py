@@ -25,11 +25,9 @@ from revseq_cli.pipeline.jobs import Job
 from revseq_cli.pipeline.plan import (
     Detour,
     Plan,
-    plan_comparison,
     plan_fold,
     plan_move,
     plan_pass,
-    plan_reversal,
 )
 from revseq_cli.pipeline.resources import Resources
 
@@ -68,6 +66,10 @@ class Output(Sink):
 
     def __exit__(self, *_):
         pass
+
+
+def plan_reversal(job, resources, sink=None):
+    return plan_pass(job.values, sink, resources, job)
 
 
 def job(sizes=(100, 50), axis=1, lengths_chunks=None, **options):
@@ -171,7 +173,7 @@ def test_each_process_takes_memory_of_its_own(mib, workers):
 def test_how_often_an_element_is_held(engine, path, to, copies):
     found = plan_reversal(job((1000, 50), path=path), Resources(engine, 1, MANY), to)
     assert found.bytes == pytest.approx(1000 * (50 * 4 * copies + 20), abs=1)
-    assert found.transport.carries_values == (copies == 6)
+    assert found.carries_values == (copies == 6)
 
 
 def test_the_least_memory_is_what_the_error_says():
@@ -276,8 +278,8 @@ def test_a_tiling_only_where_runs_are_short():
     assert few.detour.tiling
     assert few.bytes <= 1 << 23
     # The memory that the error and the plan name is enough, and not much more than that.
-    assert not tall((1 << 14, 1 << 10), few.detour.enough, to).detour.tiling
-    assert tall((1 << 14, 1 << 10), few.detour.enough // 2, to).detour.tiling
+    assert not tall((1 << 14, 1 << 10), few.detour.memory_for_long_runs, to).detour.tiling
+    assert tall((1 << 14, 1 << 10), few.detour.memory_for_long_runs // 2, to).detour.tiling
     assert not tall(
         (1 << 14, 1 << 10), 1 << 23, None
     ).detour.tiling  # what is printed is held in memory
@@ -345,7 +347,7 @@ def generated(rng):
         lambda means: plan_reversal(one, means),
         lambda means: plan_pass(values, to, means),
         lambda means: plan_pass(values, other, means),
-        lambda means: plan_comparison(one, other, means),
+        lambda means: plan_pass(one.values, other, means, one),
     ))  # fmt: skip
     return lambda memory: how(Resources(engine, cores, memory)), shape
 
@@ -384,9 +386,9 @@ def test_plans_on_paper_are_found_at_once_fit_and_cover_all(monkeypatch, shard):
         )
         if found.detour.tiling:
             counts.tiled += 1
-            direct = planned(found.detour.enough)
+            direct = planned(found.detour.memory_for_long_runs)
             assert not direct.detour.tiling
-            assert direct.bytes <= found.detour.enough
+            assert direct.bytes <= found.detour.memory_for_long_runs
     assert slowest < 0.5
     assert counts.refused
     assert counts.tiled
