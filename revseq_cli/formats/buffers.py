@@ -17,7 +17,7 @@ from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.core.tensors import in_braces
 from revseq_cli.files.new import NewFile
 from revseq_cli.formats.contract import FileSink, Location, Original, Source, Storage, TextTypes
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, view_bytes
 from revseq_cli.formats.refusals import refuse_key
 
 
@@ -31,34 +31,35 @@ def create_sink(file: NewFile, template: Source, _key: str, _original: Original 
     """The sink of a new file."""
     data_type = template.desc.data_type
     types = TextTypes(data_type, data_type, template.sizes)
-    sink = RawSink(file, functools.partial(_open_buffer, file.temporary, file.name, types))
-    sink.place_elements(template, 0, template.dtype.newbyteorder("<"))
-    return sink
+    path = file.temporary
+    dtype = template.dtype.newbyteorder("<")
+    tensor = RawTensor(path, file.name, 0, dtype, template.sizes)
+    return RawSink(file, tensor, functools.partial(_open_buffer, path, file.name, types))
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
     """Write all elements into a pipe."""
     values = np.ascontiguousarray(source.read(), source.dtype.newbyteorder("<"))
-    stream.write(values.reshape(-1).view(np.uint8).data)
+    stream.write(view_bytes(values))
 
 
-def _open_buffer(path: str, name: str, types: TextTypes) -> RawSource:
-    """The tensor of a file; FormatError unless it takes all bytes. `name` is for messages."""
-    with files.open_file(path, name=name) as fd:
+def _open_buffer(path: str, where: str, types: TextTypes) -> RawSource:
+    """The tensor of a file; FormatError unless it takes all bytes."""
+    with files.open_file(path, name=where) as fd:
         identity = fd.identity
     data_type = types.asked or types.default
     element_count = identity.size // data_type.size
     if types.sizes is None:
         found = f"raw data of {identity.size:,} bytes need --sizes"
         hint = f"for a vector of {data_type.name}, add --sizes {element_count}"
-        raise UsageError(found, "a size for each dimension, such as 2x3x4", hint, name)
+        raise UsageError(found, "a size for each dimension, such as 2x3x4", hint, where)
     sizes = _fill_in_size(types.sizes, element_count)
-    require_sizes(sizes, name)
+    require_sizes(sizes, where)
     size = prod(sizes) * data_type.size
     if identity.size != size:
         expected = f"{size:,}: {data_type.name} {in_braces(sizes)}"
-        raise FormatError(f"has {identity.size:,} bytes", expected, where=name)
-    tensor = RawTensor(path, name, 0, dtype_of(data_type).newbyteorder("<"), sizes)
+        raise FormatError(f"has {identity.size:,} bytes", expected, where=where)
+    tensor = RawTensor(path, where, 0, dtype_of(data_type).newbyteorder("<"), sizes)
     return RawSource(tensor, identity, Storage("raw", {}))
 
 

@@ -38,8 +38,8 @@ class _MemoryReadTask:
 class MemorySource(Source):
     """A tensor in memory.
 
-    `order` is the memory order of a tensor that `values` are a copy of: they cannot tell it if a
-    dimension has size 1. Without it, it is that of `values`.
+    `order` is given where `values` are a copy of a tensor: if a dimension has size 1, their flags
+    do not tell the memory order.
     """
 
     def __init__(

@@ -7,7 +7,6 @@ grow, are apart: a part of them is in each record. Source of the format: the Net
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any, NamedTuple
@@ -79,9 +78,9 @@ class _Variable(NamedTuple):
         strides = (step, *self.strides[1:])
         return self._replace(sizes=sizes, strides=strides)
 
-    def raw_tensor(self, path: str, name: str) -> RawTensor:
+    def raw_tensor(self, path: str, where: str) -> RawTensor:
         """Where its elements are in the file."""
-        return RawTensor(path, name, self.offset, self.dtype, self.sizes, strides=self.strides)
+        return RawTensor(path, where, self.offset, self.dtype, self.sizes, strides=self.strides)
 
 
 class _Dataset(NamedTuple):
@@ -100,8 +99,8 @@ class _Parser:
 
     def __init__(self, data: bytes) -> None:
         version = data[3]
-        self._stream = io.BytesIO(data[4:])
-        self._length = len(data)
+        self._data = data
+        self._position = 4
         self._count_bytes = 8 if version == 5 else 4
         self._offset_bytes = 4 if version == 1 else 8
         self._dimensions: list[tuple[str, int]] = []
@@ -120,11 +119,11 @@ class _Parser:
 
     def _read_next(self, count: int) -> bytes:
         """So many bytes, after which there is padding up to a multiple of 4."""
-        padded = _pad(count)
-        data = self._stream.read(min(padded, self._length + 4))
-        if len(data) < padded:
+        begin = self._position
+        self._position += _pad(count)
+        if self._position > len(self._data):
             raise EOFError
-        return data[:count]
+        return self._data[begin : begin + count]
 
     def _read_number(self, size: int) -> int:
         return int.from_bytes(self._read_next(size), "big")

@@ -44,7 +44,7 @@ from revseq_cli.formats.contract import (
     Storage,
     TextTypes,
 )
-from revseq_cli.formats.raw import RawSink, RawSource, RawTensor
+from revseq_cli.formats.raw import RawSink, RawSource, RawTensor, view_bytes
 from revseq_cli.formats.refusals import make_damage_error, refuse_key
 from revseq_cli.formats.table import NPY_MAGIC, describe_head
 
@@ -71,24 +71,16 @@ _DESCR = re.compile(rb"""(['"]descr['"]\s*:\s*['"])(?P<order>[<>|=])(?P<type>f1|
 def open_source(location: Location, types: TextTypes) -> Source:
     """The tensor of a .npy file."""
     refuse_key(location.key, "a .npy file", location.path)
-    path = location.path
-    head = location.head
-    if head:
-        return _make_source(path, path, head, types.asked)
-    return open_npy(path, path, types.asked)
+    return open_npy(location.path, location.path, types.asked, location.head)
 
 
 def create_sink(
     file: NewFile, template: Source, _key: str = "", _original: Original | None = None
 ) -> FileSink:
     """The sink of a new .npy file."""
-    sink = RawSink(
-        file, functools.partial(open_npy, file.temporary, file.name, template.desc.data_type)
-    )
     head = make_header(template.dtype, template.sizes, template.order)
-    sink.place_head(head)
-    sink.place_elements(template, len(head))
-    return sink
+    reopen = functools.partial(open_npy, file.temporary, file.name, template.desc.data_type)
+    return RawSink(file, RawTensor.like(template, file, len(head)), reopen, head)
 
 
 def write_to(stream: BinaryIO, source: Source) -> None:
@@ -97,7 +89,7 @@ def write_to(stream: BinaryIO, source: Source) -> None:
     stream.write(make_header(values.dtype, values.shape, source.order))
     if source.order == "F":
         values = values.T
-    stream.write(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
+    stream.write(view_bytes(np.ascontiguousarray(values)))
 
 
 class Header(NamedTuple):
@@ -111,51 +103,51 @@ class Header(NamedTuple):
     big: bool  # whether untyped bytes are big-endian, which their dtype cannot say
 
     @classmethod
-    def of(cls, head: bytes, total: int, name: str) -> Header:
+    def of(cls, head: bytes, total: int, where: str) -> Header:
         """Parse the first bytes of a file; FormatError if it has no tensor of numbers.
 
-        The `total` bytes of the file are compared only with the length of the header here, and in
-        `require_whole` with the elements.
+        The `total` bytes of the file are compared with the length of the header only:
+        `require_whole` compares them with the elements.
         """
         if not head.startswith(NPY_MAGIC):
             seems, hint = describe_head(head)
-            raise FormatError(f"is named .npy, but looks like {seems}", hint=hint, where=name)
+            raise FormatError(f"is named .npy, but looks like {seems}", hint=hint, where=where)
         version = 1
         if total > 12:  # a shorter file is truncated in any version
             version = head[6]
         if version not in _LENGTH_BYTES:
-            raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=name)
+            raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=where)
         start = 8 + _LENGTH_BYTES[version]
         length = int.from_bytes(head[8:start], "little")
         offset = start + length
         if length > _LONGEST_HEADER:
             found = f"has a header of {length} bytes"
-            raise FormatError(found, f"at most {_LONGEST_HEADER}", where=name)
+            raise FormatError(found, f"at most {_LONGEST_HEADER}", where=where)
         if total < 12 or total < offset:
             raise make_damage_error(
-                f"truncated: has {total} bytes, but its header has {length}", name
+                f"truncated: has {total} bytes, but its header has {length}", where
             )
         raw = head[start:offset]
         if raw.endswith(b"\r"):  # the last newline of the header is then the first element
             found = "was transferred in text mode: LF became CR LF"
-            raise FormatError(found, hint="transfer it again in binary mode", where=name)
-        sizes, is_fortran, dtype = _parse_fields(raw, name)
-        require_sizes(sizes, name)
+            raise FormatError(found, hint="transfer it again in binary mode", where=where)
+        sizes, is_fortran, dtype = _parse_fields(raw, where)
+        require_sizes(sizes, where)
         order: Literal["C", "F"] = "F" if is_fortran else "C"
         descr = _DESCR.search(raw)
         big = descr is not None and descr["order"] == b">"
         return cls(version, dtype, sizes, order, offset, big)
 
-    def as_typed(self, asked: DataType | None, name: str) -> Header:
+    def as_typed(self, asked: DataType | None, where: str) -> Header:
         """The header with `asked` as the data type of untyped bytes.
 
         FormatError if they cannot have that data type, or if none is asked for.
         """
-        return self._replace(dtype=as_typed(self.dtype, asked, name, big=self.big))
+        return self._replace(dtype=as_typed(self.dtype, asked, where, big=self.big))
 
-    def raw_tensor(self, path: str, name: str, start: int = 0) -> RawTensor:
+    def raw_tensor(self, path: str, where: str, start: int = 0) -> RawTensor:
         """Where the elements are in a file that has this header at the offset `start`."""
-        return RawTensor(path, name, start + self.offset, self.dtype, self.sizes, self.order)
+        return RawTensor(path, where, start + self.offset, self.dtype, self.sizes, self.order)
 
     def storage(self, format_name: str = "npy", **details: str) -> Storage:
         """How the tensor is stored; `details` are those of the file that contains the .npy file."""
@@ -169,25 +161,25 @@ class Header(NamedTuple):
         """The offset of the first byte after the elements."""
         return self.offset + prod(self.sizes) * self.dtype.itemsize
 
-    def require_whole(self, total: int, name: str) -> None:
+    def require_whole(self, total: int, where: str) -> None:
         """FormatError unless a file of `total` bytes ends with the last element.
 
         DxDispatch writes whole buffers of a multiple of 4 bytes.
         """
         if total < self.end:
-            raise make_damage_error(f"truncated: has {total:,} of {self.end:,} bytes", name)
+            raise make_damage_error(f"truncated: has {total:,} of {self.end:,} bytes", where)
         rest = total - self.end
         is_padded = self.dtype.itemsize < 4 and (total - self.offset) % 4 == 0
         most = 3 if is_padded else 0
         if rest > most:
             found = f"has {rest} bytes after its last element: were two files joined?"
-            raise FormatError(found, where=name)
+            raise FormatError(found, where=where)
 
 
 _Fields = tuple[tuple[int, ...], bool, np.dtype[Any]]  # shape, Fortran order and dtype
 
 
-def _parse_fields(raw: bytes, name: str) -> _Fields:
+def _parse_fields(raw: bytes, where: str) -> _Fields:
     """The fields of a header; FormatError for damage, and for what is not numbers."""
     descr = _DESCR.search(raw)
     is_e5m2 = descr is not None and descr["type"] == b"f1"
@@ -198,7 +190,7 @@ def _parse_fields(raw: bytes, name: str) -> _Fields:
     except _DAMAGE as e:
         reason = str(e).partition("(max_header_size")[0][:200]
         expected = "a dictionary of descr, fortran_order and shape"
-        raise FormatError(f"has a damaged header: {reason}", expected, where=name) from None
+        raise FormatError(f"has a damaged header: {reason}", expected, where=where) from None
     if is_e5m2:
         dtype = dtype_of(DataType.FLOAT8_E5M2)
     try:
@@ -207,7 +199,7 @@ def _parse_fields(raw: bytes, name: str) -> _Fields:
     except FormatError as e:
         if dtype.hasobject:
             e.set_hint("a pickle is never loaded: save numbers")
-        raise e.about(name) from None
+        raise e.about(where) from None
     return sizes, is_fortran, dtype
 
 
@@ -225,22 +217,15 @@ def _parse_dictionary(raw: bytes) -> _Fields:
         return npy_format.read_array_header_2_0(stream)
 
 
-def open_npy(path: str, name: str, asked: DataType | None) -> RawSource:
-    """The tensor of a .npy file.
-
-    `name` is for messages, and `asked` the data type of untyped bytes.
-    """
-    with files.open_file(path, name=name) as fd:
-        head = Head(fd.identity, fd.read(HEAD_BYTES, 0))
-    return _make_source(path, name, head, asked)
-
-
-def _make_source(path: str, name: str, head: Head, asked: DataType | None) -> RawSource:
-    """The tensor of a .npy file with these first bytes."""
+def open_npy(path: str, where: str, asked: DataType | None, head: Head | None = None) -> RawSource:
+    """The tensor of a .npy file; `asked` is the data type of untyped bytes."""
+    if head is None:
+        with files.open_file(path, name=where) as fd:
+            head = Head(fd.identity, fd.read(HEAD_BYTES, 0))
     size = head.identity.size
-    header = Header.of(head.data, size, name).as_typed(asked, name)
-    header.require_whole(size, name)
-    return RawSource(header.raw_tensor(path, name), head.identity, header.storage())
+    header = Header.of(head.data, size, where).as_typed(asked, where)
+    header.require_whole(size, where)
+    return RawSource(header.raw_tensor(path, where), head.identity, header.storage())
 
 
 def make_header(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:

@@ -100,28 +100,28 @@ class _BoundedFile:
 
 @contextlib.contextmanager
 def _open_archive(
-    path: str, name: str = "", unchanged: Identity | None = None
+    path: str, where: str = "", unchanged: Identity | None = None
 ) -> Iterator[tuple[InputFile, ZipFile]]:
     """An archive and its file; FormatError if it is damaged, or is not the whole file.
 
     zipfile ignores bytes before the first member and after the directory, so it reads only the
     second of two archives that were joined. Of two members of one name, it ignores the first.
     """
-    name = name or path
+    where = where or path
     with files.open_file(path, unchanged) as fd:
         truncated = make_damage_error(
-            "has no complete zip directory: it is truncated or damaged", name
+            "has no complete zip directory: it is truncated or damaged", where
         )
         with _refusing(truncated):
-            archive = zipfile.ZipFile(cast("BinaryIO", _BoundedFile(fd, name)))
+            archive = zipfile.ZipFile(cast("BinaryIO", _BoundedFile(fd, where)))
         with archive:
             infos = archive.infolist()
             if len(archive.NameToInfo) < len(infos):
-                raise FormatError("has two members of one name", "each name once", where=name)
+                raise FormatError("has two members of one name", "each name once", where=where)
             begin = min((info.header_offset for info in infos), default=0)
             if begin > 0 or not _ends_with(fd, archive.comment):
                 found = "has bytes outside its archive: were two files joined?"
-                raise FormatError(found, where=name)
+                raise FormatError(found, where=where)
             yield fd, archive
 
 
@@ -182,10 +182,7 @@ def _refuse_other_archives(names: list[str], path: str) -> None:
 
 
 class _Member(NamedTuple):
-    """A member that can be read: its .npy file, with that header, begins at `offset`.
-
-    `where` is for messages.
-    """
+    """A member that can be read: its .npy file, with that header, begins at `offset`."""
 
     where: str
     info: ZipInfo
@@ -264,14 +261,14 @@ def _compute_crc(fd: InputFile, offset: int, size: int) -> int:
 
 
 def open_member(
-    path: str, key: str | None, name: str = "", asked: DataType | None = None
+    path: str, key: str | None, where: str = "", asked: DataType | None = None
 ) -> Source:
-    """The tensor `key`, or the only one.
+    """The tensor `key`, or the only one; `asked` is the data type of untyped bytes.
 
-    `name` is for messages, the path without it; `asked` is the data type of untyped bytes.
+    Messages call the archive `where`, or else by its path.
     """
-    name = name or path
-    with _open_archive(path, name) as (fd, archive):
+    where = where or path
+    with _open_archive(path, where) as (fd, archive):
         identity = fd.identity
         tensors = _find_tensors(archive, path)
         if key is not None and key not in tensors:
@@ -279,11 +276,11 @@ def open_member(
         key = choose_tensor(
             tensors,
             key,
-            name,
+            where,
             is_tensor=lambda other: _has_numbers(fd, archive, tensors[other], asked),
         )
         info = tensors[key]
-        where = f"{name}::{key}"
+        where = f"{where}::{key}"
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)
     header = member.header.as_typed(asked, where)
@@ -350,21 +347,18 @@ class _NpzSink(RawSink):
 
         copied members | local header | .npy header and elements | directory
 
-    If the member is to be deflated, they write them a bit further on, since deflating may enlarge
-    the first of them. `finish` then moves all as it deflates them:
+    If the member is to be deflated, workers leave room before the elements, and `finish` reads the
+    elements there while it writes what they deflate to at the beginning of the room:
 
         copied members | local header | room | .npy header and elements
+
+    The room is for data that deflate to more bytes than they had, which would otherwise overwrite
+    elements that have not been read.
     """
 
     def __init__(
         self, file: NewFile, template: Source, frame: _Frame, original: Original | None
     ) -> None:
-        reopen = functools.partial(
-            open_member, file.temporary, frame.name, file.name, template.desc.data_type
-        )
-        super().__init__(file, reopen)
-        if original:
-            self.copy_parts(original, frame.parts)
         head = npy.make_header(template.dtype, template.sizes, template.order)
         info = zipfile.ZipInfo(frame.name)  # of 1980, so that the same values make the same file
         info.create_system = 0  # on every system
@@ -379,21 +373,30 @@ class _NpzSink(RawSink):
         self._npy_offset = self._data_offset
         if frame.method == ZIP_DEFLATED:
             self._npy_offset += _most_growth(info.file_size)
-        self.place_head(head, self._npy_offset)
-        self.place_elements(template, self._npy_offset + len(head))
+        super().__init__(
+            file,
+            RawTensor.like(template, file, self._npy_offset + len(head)),
+            functools.partial(
+                open_member, file.temporary, frame.name, file.name, template.desc.data_type
+            ),
+            head,
+            self._npy_offset,
+            original,
+            frame.parts,
+        )
 
     def finish(self) -> None:
         """Write the local header, with the CRC-32 of what is read back, and the directory."""
         super().finish()
         path = self.file.temporary
-        name = self.file.name
+        where = self.file.name
         info = self._info
         if info.compress_type == ZIP_DEFLATED:
             self._deflate()
         else:
-            with files.open_file(path, name=name) as fd:
+            with files.open_file(path, name=where) as fd:
                 info.CRC = _compute_crc(fd, self._data_offset, info.file_size)
-        with local.open_to_write(path, name) as fd, wrap_os_errors(name, "write"):
+        with local.open_to_write(path, where) as fd, wrap_os_errors(where, "write"):
             fd.write(info.FileHeader(zip64=True), info.header_offset)
             with open(fd.fd, "r+b", closefd=False) as file:
                 file.seek(self._data_offset + info.compress_size)
@@ -405,13 +408,13 @@ class _NpzSink(RawSink):
     def _deflate(self) -> None:
         """Deflate the member to its place in the archive."""
         path = self.file.temporary
-        name = self.file.name
+        where = self.file.name
         deflater = zlib.compressobj(wbits=-zlib.MAX_WBITS)
         crc = 0
         end = self._data_offset
         with (
-            files.open_file(path, name=name) as source,
-            local.open_to_write(path, name) as target,
+            files.open_file(path, name=where) as source,
+            local.open_to_write(path, where) as target,
         ):
             for piece in source.read_pieces(self._npy_offset, self._info.file_size):
                 signals.check()

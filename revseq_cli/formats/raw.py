@@ -6,7 +6,7 @@ A format reads the header of its file, and says in a `RawTensor` where the eleme
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, cast
@@ -65,21 +65,32 @@ def find_run_region(least: int, sizes: tuple[int, ...], order: str = "C") -> tup
     return tuple(region)
 
 
+def view_bytes(values: NDArray[Any]) -> memoryview:
+    """The bytes of an array that is contiguous in C order, without a copy."""
+    return values.reshape(-1).view(np.uint8).data
+
+
 @dataclass(frozen=True)
 class RawTensor:
     """Where the elements of a tensor are: at `offset` in a file, in the memory order "C" or "F".
 
-    `name` is for messages. `strides` are the bytes from one index of each dimension to the next;
-    None if there are no bytes between the elements.
+    `strides` are the bytes from one index of each dimension to the next; None if there are no bytes
+    between the elements.
     """
 
     path: str
-    name: str
+    where: str  # what messages call it
     offset: int
     dtype: np.dtype[Any]
     sizes: tuple[int, ...]
     order: str = "C"
     strides: tuple[int, ...] | None = None
+
+    @classmethod
+    def like(cls, template: Source, file: NewFile, offset: int) -> RawTensor:
+        """Elements of a new file with the data type, sizes and memory order of `template`."""
+        sizes = template.sizes
+        return cls(file.temporary, file.name, offset, template.dtype, sizes, template.order)
 
     @property
     def end(self) -> int:
@@ -134,7 +145,7 @@ class RawTensor:
             first_offset += part.start * stride
         counts = [part.stop - part.start for part in region]
         run_bytes = itemsize * prod(counts[outer:])
-        data = values.reshape(-1).view(np.uint8).data
+        data = view_bytes(values)
         run_count = len(data) // max(1, run_bytes)
         for first in range(0, run_count, thresholds.RUNS_AT_ONCE):
             runs = np.arange(first, min(first + thresholds.RUNS_AT_ONCE, run_count))
@@ -170,7 +181,7 @@ class RawReadTask:
     region: Region
 
     def read(self) -> NDArray[Any]:
-        with files.open_file(self.tensor.path, self.unchanged, self.tensor.name) as file:
+        with files.open_file(self.tensor.path, self.unchanged, self.tensor.where) as file:
             return self.tensor.read_region(file, self.region)
 
 
@@ -186,7 +197,7 @@ class RawSource(Source):
         self.unchanged = unchanged
         self.identity = unchanged
         self.storage = storage
-        self.name = tensor.name
+        self.name = tensor.where
         self.path = tensor.path
         self.dtype = tensor.dtype
         self.sizes = tensor.sizes
@@ -253,62 +264,26 @@ class _RawBlockWriter:
     tensor: RawTensor
 
     def deliver(self, region: Region, values: NDArray[Any]) -> list[Edge]:
-        with local.open_to_write(self.tensor.path, self.tensor.name) as fd:
+        with local.open_to_write(self.tensor.path, self.tensor.where) as fd:
             return self.tensor.write_region(fd, region, values)
 
 
-class RawSink(FileSink):
+class RegionSink(FileSink):
     """A new file into which the workers write their regions, and the parent the edges between them.
 
-    Before or in `start`, a format calls `place_elements`. It also calls `place_head` and
-    `copy_parts` if the file has more than the elements. `open_source` opens the complete file.
+    `tensor`, which says where the elements are, is set before `start` or in it.
     """
 
     tensor: RawTensor
 
-    def __init__(self, file: NewFile, open_source: Callable[[], Source] | None = None) -> None:
+    def __init__(self, file: NewFile) -> None:
         super().__init__(file)
-        self._open_source = open_source
-        self._head = b""
-        self._head_offset = 0
-        self._original: Original | None = None
-        self._parts: list[CopiedPart] = []
         self._edges: list[Edge] = []
 
-    def place_elements(
-        self, template: Source, offset: int, dtype: np.dtype[Any] | None = None
-    ) -> None:
-        """Place elements of the shape of `template` at the offset.
-
-        With a `dtype`, they have that and C order, and without it those of `template`.
-        """
-        order = "C"
-        if dtype is None:
-            dtype = template.dtype
-            order = template.order
-        path = self.file.temporary
-        self.tensor = RawTensor(path, self.file.name, offset, dtype, template.sizes, order)
-
-    def place_head(self, head: bytes, offset: int = 0) -> None:
-        """Place a header at the offset, which `start` writes."""
-        self._head = head
-        self._head_offset = offset
-
-    def copy_parts(self, original: Original, parts: list[CopiedPart]) -> None:
-        """Let `start` copy parts of a file."""
-        self._original = original
-        self._parts = parts
-
     def start(self) -> None:
-        """Reserve the bytes up to the last element, and write the head and what is copied."""
+        """Reserve the bytes up to the last element."""
         with local.open_to_write(self.file.temporary, self.file.name) as fd:
             fd.allocate(self.tensor.end)
-            fd.write(self._head, self._head_offset)
-        if self._original:
-            from revseq_cli.files.copies import fill_from  # most outputs are no copies
-
-            identity = cast("Identity", self._original.identity)
-            fill_from(self.file, self._original.path, identity, self._parts)
 
     def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
         if not self.in_workers:
@@ -331,11 +306,46 @@ class RawSink(FileSink):
         if self._edges:
             self._write_edges()
 
-    def reopen(self) -> Source:
-        return cast("Callable[[], Source]", self._open_source)()
-
     def _write_edges(self) -> None:
         with local.open_to_write(self.file.temporary, self.file.name) as fd:
             for offset, data in sorted(self._edges):
                 fd.write(data, offset)
         self._edges.clear()
+
+
+class RawSink(RegionSink):
+    """The same with a header, which is at `head_offset`, and parts that are copied from a file.
+
+    `open_source` opens the complete file.
+    """
+
+    def __init__(
+        self,
+        file: NewFile,
+        tensor: RawTensor,
+        open_source: Callable[[], Source],
+        head: bytes = b"",
+        head_offset: int = 0,
+        original: Original | None = None,
+        parts: Sequence[CopiedPart] = (),
+    ) -> None:
+        super().__init__(file)
+        self.tensor = tensor
+        self._open_source = open_source
+        self._head = head
+        self._head_offset = head_offset
+        self._original = original
+        self._parts = parts
+
+    def start(self) -> None:
+        super().start()
+        with local.open_to_write(self.file.temporary, self.file.name) as fd:
+            fd.write(self._head, self._head_offset)
+        if self._original:
+            from revseq_cli.files.copies import fill_from  # most outputs are no copies
+
+            identity = cast("Identity", self._original.identity)
+            fill_from(self.file, self._original.path, identity, self._parts)
+
+    def reopen(self) -> Source:
+        return self._open_source()

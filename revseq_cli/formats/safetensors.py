@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple, cast
 
@@ -104,28 +105,28 @@ class _Header(NamedTuple):
     entries: dict[str, _Entry]  # the tensors by their names
 
     @classmethod
-    def read(cls, path: str, name: str, unchanged: Identity | None = None) -> _Header:
+    def read(cls, path: str, where: str, unchanged: Identity | None = None) -> _Header:
         """Read the header; FormatError unless it is right, and its tensors fill the file."""
-        with files.open_file(path, unchanged, name) as fd:
+        with files.open_file(path, unchanged, where) as fd:
             identity = fd.identity
             length = int.from_bytes(fd.read(_LENGTH_BYTES, 0), "little")
             if length > _LONGEST_HEADER:
                 found = f"promises a header of {length} bytes"
-                raise FormatError(found, f"at most {_LONGEST_HEADER}", where=name)
+                raise FormatError(found, f"at most {_LONGEST_HEADER}", where=where)
             offset = _LENGTH_BYTES + length
             if offset > identity.size:
                 found = f"{identity.size} bytes, and it promises a header of {length} bytes"
-                raise make_damage_error(f"truncated: {found}", name)
+                raise make_damage_error(f"truncated: {found}", where)
             raw = fd.read(length, _LENGTH_BYTES)
-        fields = _parse_header(raw, name)
+        fields = _parse_header(raw, where)
         metadata = fields.pop(_METADATA, {})
-        entries = {key: _Entry.of(entry, f"{name}::{key}") for key, entry in fields.items()}
+        entries = {key: _Entry.of(entry, f"{where}::{key}") for key, entry in fields.items()}
         size = identity.size - offset
-        _require_no_gaps(entries, size, name)
+        _require_no_gaps(entries, size, where)
         return cls(identity, offset, size, metadata, entries)
 
 
-def _parse_header(raw: bytes, name: str) -> dict[str, Any]:
+def _parse_header(raw: bytes, where: str) -> dict[str, Any]:
     """The JSON object of a header, whose free text can be written again; else FormatError."""
     try:
         fields = json.loads(raw.decode(), object_pairs_hook=make_object)
@@ -135,40 +136,40 @@ def _parse_header(raw: bytes, name: str) -> dict[str, Any]:
         if not raw.startswith(b"{") or not all(isinstance(text, str) for text in texts):
             raise TypeError
     except FormatError as e:
-        raise e.about(name) from None
+        raise e.about(where) from None
     except (ValueError, RecursionError, TypeError, AttributeError):
-        raise FormatError("has a damaged header", "a JSON object of tensors", where=name) from None
+        raise FormatError("has a damaged header", "a JSON object of tensors", where=where) from None
     return cast("dict[str, Any]", fields)
 
 
-def _require_no_gaps(entries: dict[str, _Entry], size: int, name: str) -> None:
+def _require_no_gaps(entries: dict[str, _Entry], size: int, where: str) -> None:
     """FormatError unless the tensors fill `size` bytes without gap or overlap."""
     end = 0
     for begin, stop in sorted((entry.begin, entry.stop) for entry in entries.values()):
         if begin != end:
             found = f"its tensors have a gap or overlap at byte {end}"
-            raise FormatError(found, "each byte in one tensor", where=name)
+            raise FormatError(found, "each byte in one tensor", where=where)
         end = stop
     if end == size:
         return
     found = f"has {size} bytes of elements, and it promises {end}"
     if end > size:
         found = f"truncated: {found}"
-    raise make_damage_error(found, name)
+    raise make_damage_error(found, where)
 
 
 class SafetensorsSource(RawSource):
-    """A tensor of a .safetensors file; `name` is for messages, the path without it."""
+    """A tensor of a .safetensors file, which messages call `where`, or else by its path."""
 
-    def __init__(self, path: str, key: str | None, name: str = "") -> None:
-        name = name or path
-        header = _Header.read(path, name)
+    def __init__(self, path: str, key: str | None, where: str = "") -> None:
+        where = where or path
+        header = _Header.read(path, where)
         entries = header.entries
         key = choose_tensor(
-            entries, key, name, is_tensor=lambda other: entries[other].dtype in _TYPES
+            entries, key, where, is_tensor=lambda other: entries[other].dtype in _TYPES
         )
         entry = entries[key]
-        where = f"{name}::{key}"
+        where = f"{where}::{key}"
         if entry.dtype not in _TYPES:
             raise DataTypeError(entry.dtype[:80], _EXPECTED, where=where)
         dtype = _as_little_endian(_TYPES[entry.dtype])
@@ -184,19 +185,28 @@ def _as_little_endian(data_type: DataType) -> np.dtype[Any]:
 
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
     """The sink of a new file of one tensor, or of a copy of a file with one replaced or added."""
-    sink = RawSink(file, functools.partial(SafetensorsSource, file.temporary, key, file.name))
+    reopen = functools.partial(SafetensorsSource, file.temporary, key, file.name)
     if original:
-        _add_to_copy(sink, template, key, original)
-        return sink
+        return _create_copy(file, template, key, original, reopen)
     metadata = {}
     if isinstance(template, SafetensorsSource):
         metadata = template.header.metadata
-    _place_last(sink, template, key, metadata, {})
-    return sink
+    head, tensor = _place_last(file, template, key, metadata, {})
+    return RawSink(file, tensor, reopen, head)
 
 
-def _add_to_copy(sink: RawSink, template: Source, key: str, original: Original) -> None:
-    """Add the tensor to a copy of a file, from which the one of its name is left out."""
+def _create_copy(
+    file: NewFile,
+    template: Source,
+    key: str,
+    original: Original,
+    reopen: Callable[[], Source],
+) -> FileSink:
+    """The sink of a copy of a file, from which a tensor of that name is left out.
+
+    INPUT's own tensor is written where it was, and the header stays. Any other is added as the last
+    one, and those after the one that is left out move up.
+    """
     header = _Header.read(original.path, original.path, original.identity)
     others = dict(header.entries)
     replaced = others.pop(key, None)
@@ -204,51 +214,44 @@ def _add_to_copy(sink: RawSink, template: Source, key: str, original: Original) 
     gap_stop = header.size
     if replaced:
         original.require_replaceable(key)
-        if original.is_input:
-            _replace_in_place(sink, template, original, header, replaced)
-            return
         gap_begin = replaced.begin
         gap_stop = replaced.stop
+    if replaced and original.is_input:
+        begin = header.offset + gap_begin
+        end = header.offset + gap_stop
+        parts = [CopiedPart(0, begin, 0), CopiedPart(end, header.identity.size - end, end)]
+        tensor = RawTensor.like(template, file, begin)
+        return RawSink(file, tensor, reopen, original=original, parts=parts)
     gap = gap_stop - gap_begin
     for name, entry in others.items():
         if entry.begin >= gap_stop:
             others[name] = entry._replace(begin=entry.begin - gap, stop=entry.stop - gap)
-    offset = _place_last(sink, template, key, header.metadata, others)
-    before = CopiedPart(header.offset, gap_begin, offset)
-    after = CopiedPart(header.offset + gap_stop, header.size - gap_stop, offset + gap_begin)
-    sink.copy_parts(original, [before, after])
-
-
-def _replace_in_place(
-    sink: RawSink, template: Source, original: Original, header: _Header, replaced: _Entry
-) -> None:
-    """Place INPUT's tensor where it is in the copy of its file, whose header stays."""
-    begin = header.offset + replaced.begin
-    end = header.offset + replaced.stop
-    sink.place_elements(template, begin)
-    before = CopiedPart(0, begin, 0)
-    after = CopiedPart(end, header.identity.size - end, end)
-    sink.copy_parts(original, [before, after])
+    head, tensor = _place_last(file, template, key, header.metadata, others)
+    offset = len(head)
+    parts = [
+        CopiedPart(header.offset, gap_begin, offset),
+        CopiedPart(header.offset + gap_stop, header.size - gap_stop, offset + gap_begin),
+    ]
+    return RawSink(file, tensor, reopen, head, original=original, parts=parts)
 
 
 def _place_last(
-    sink: RawSink, template: Source, key: str, metadata: dict[str, str], others: dict[str, _Entry]
-) -> int:
-    """Place a header, and the tensor after all others; the offset at which the elements begin."""
-    where = sink.file.name
+    file: NewFile, template: Source, key: str, metadata: dict[str, str], others: dict[str, _Entry]
+) -> tuple[bytes, RawTensor]:
+    """A header with the tensor after all others, and where the elements of the tensor are."""
     if not key or key == _METADATA or HALVES.search(key):
-        raise make_name_error(key, "tensor", "a name such as x", where)
+        raise make_name_error(key, "tensor", "a name such as x", file.name)
     data_type = template.desc.data_type
     if data_type not in _NAMES:
         found = f"{data_type.name} cannot be written as .safetensors"
-        raise FormatError(found, _EXPECTED, "to write a format that has it, type out.npy", where)
+        hint = "to write a format that has it, type out.npy"
+        raise FormatError(found, _EXPECTED, hint, file.name)
     begin = max((entry.stop for entry in others.values()), default=0)
     stop = begin + template.desc.total_bytes
     entries = {**others, key: _Entry(_NAMES[data_type], template.sizes, begin, stop)}
     head = _encode_header(metadata, entries)
-    sink.place_head(head)
-    sink.place_elements(template, len(head) + begin, _as_little_endian(data_type))
-    return len(head)
+    dtype = _as_little_endian(data_type)
+    return head, RawTensor(file.temporary, file.name, len(head) + begin, dtype, template.sizes)
 
 
 def _encode_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> bytes:
