@@ -13,16 +13,18 @@ from __future__ import annotations
 # The command imports this module, too, and Ctrl-C during an import would print a traceback. So
 # nothing is imported here, not even typing's TYPE_CHECKING.
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from revseq_cli.arrays import Explanation, explain, reverse_subsequences, violations
-    from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-    from revseq_cli.operator.spec import Constraint, SpecError
+if TYPE_CHECKING:  # for editors and mypy
+    from revseq_cli.arrays import Explanation as Explanation
+    from revseq_cli.arrays import explain as explain
+    from revseq_cli.arrays import reverse_subsequences as reverse_subsequences
+    from revseq_cli.arrays import violations as violations
+    from revseq_cli.core.errors import FormatError as FormatError
+    from revseq_cli.core.errors import RevseqError as RevseqError
+    from revseq_cli.core.errors import UsageError as UsageError
+    from revseq_cli.operator.spec import Constraint as Constraint
+    from revseq_cli.operator.spec import SpecError as SpecError
 
 __version__ = "1.0.0"
-__all__ = [
-    "Constraint", "Explanation", "FormatError", "RevseqError", "SpecError", "UsageError", "explain",
-    "reverse_subsequences", "violations",
-]  # fmt: skip
 
 # The modules of the public names.
 _MODULES = {
@@ -36,6 +38,7 @@ _MODULES = {
     "reverse_subsequences": "arrays",
     "violations": "arrays",
 }
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> object:

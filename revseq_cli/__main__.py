@@ -13,9 +13,12 @@ import errno
 import io
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from revseq_cli.core import platform, signals
+
+if TYPE_CHECKING:
+    from revseq_cli.commands.groups import Settings
 
 _FAILED = 2  # the exit status after any error
 # What Python raises if the memory is full while the message of an error is made.
@@ -41,7 +44,7 @@ def main() -> NoReturn:
 
 def _run_and_report() -> int:
     """Run the command, and print its error, if there is one; the exit status."""
-    settings: dict[str, Any] = {}  # those of `settings_of` in groups.py
+    settings: Settings = {}
     try:
         status = _run_command(settings)
         sys.stdout.flush()
@@ -110,11 +113,9 @@ def _open_streams() -> None:
     sys.stderr = _text_stream(sys.stderr)
 
 
-def _has_lost_result(settings: dict[str, Any]) -> bool:
-    """Whether the result went to a closed standard output, and the exit status does not say it."""
-    from revseq_cli.commands.groups import COMMAND
-
-    if settings.get(COMMAND) in _ANSWERED_BY_STATUS:
+def _has_lost_result(settings: Settings) -> bool:
+    """Whether the result went to a closed standard output, and the command answers only there."""
+    if settings.get("command") in _ANSWERED_BY_STATUS:
         return False
     raw = getattr(sys.stdout.buffer, "raw", None)
     return isinstance(raw, _ClosedStream) and raw.has_lost
@@ -132,7 +133,7 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
     return io.TextIOWrapper(raw, encoding, "backslashreplace", newline="\n", line_buffering=lines)
 
 
-def _run_command(settings: dict[str, Any]) -> int:
+def _run_command(settings: Settings) -> int:
     """Run the command, or answer a completion script; the exit status.
 
     The command fills `settings`, also if it fails.
@@ -161,15 +162,15 @@ def _run_command(settings: dict[str, Any]) -> int:
         return e.exit_code
 
 
-def _report_error(error: Exception, settings: dict[str, Any]) -> None:
+def _report_error(error: Exception, settings: Settings) -> None:
     """Print the error on standard error, with -vv its traceback, too; with --json also as JSON."""
     import click
 
-    from revseq_cli.commands import groups, usage
+    from revseq_cli.commands import usage
     from revseq_cli.commands.console import print_error
     from revseq_cli.core.errors import put_into_words
 
-    if settings.get(groups.VERBOSE, 0) > 1:
+    if settings.get("verbose", 0) > 1:
         import traceback
 
         traceback.print_exception(error)
@@ -177,12 +178,12 @@ def _report_error(error: Exception, settings: dict[str, Any]) -> None:
     if isinstance(error, click.UsageError):
         error = usage.as_usage_error(error, sys.argv[1:])
     error = put_into_words(error, "standard output")
-    print_error(error, settings.get(groups.COLOR, "auto"))
-    if settings.get(groups.AS_JSON):
+    print_error(error, settings.get("color", "auto"))
+    if settings.get("as_json"):
         from revseq_cli.report import objects
 
-        command = settings.get(groups.COMMAND)
-        notes = settings.get(groups.NOTES, ())
+        command = settings.get("command")
+        notes = settings.get("notes", ())
         report = objects.report_text(command, _FAILED, notes=notes, errors=[error])
         with contextlib.suppress(OSError):  # where standard output itself is the error
             click.echo(report)

@@ -46,7 +46,7 @@ _NO_COLUMNS = {
 _COLUMNS = {
     max(p.opts, key=len).lstrip("-"): p for p in run.command.params if p.name not in _NO_COLUMNS
 }
-_DEFAULTS = [
+_DEFAULT_OPTIONS = [
     param for name, param in _COLUMNS.items() if name not in ("input", "lengths", "output")
 ]
 # For outputs that exist already.
@@ -59,7 +59,7 @@ _RERUN_HINT = (
 
 @make_command(
     "batch",
-    params=_DEFAULTS,
+    params=_DEFAULT_OPTIONS,
     examples=(
         r"""printf 'input,lengths,axis,output\n"[1, 2]",[2],0,y.npy\n' > jobs.csv""",
         "revseq batch jobs.csv",
@@ -131,7 +131,8 @@ def command(
         if pattern is None:
             console.note(f"{manifest} names no file")
         else:
-            console.note(f"no file matches --each {pattern or repr(pattern)}")
+            shown = pattern or "''"
+            console.note(f"no file matches --each {shown}")
         return 0
     start = time.monotonic()
     outcomes: list[Outcome] = []

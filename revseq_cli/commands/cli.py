@@ -14,7 +14,7 @@ import click
 
 from revseq_cli import __version__
 from revseq_cli.commands.console import is_colored
-from revseq_cli.commands.groups import AS_JSON, Command, has_json, settings_of
+from revseq_cli.commands.groups import Command, has_json, settings_of
 from revseq_cli.commands.names import COMMANDS, TOPICS
 
 # The completion of zsh has no `compdef` before this.
@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; an error in them, or an unknown command, is JSON with --json."""
-        settings_of(ctx)[AS_JSON] = has_json(args)
+        settings_of(ctx)["as_json"] = has_json(args)
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002

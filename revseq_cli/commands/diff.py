@@ -174,7 +174,8 @@ class _Inputs:
     @property
     def files(self) -> list[Identity]:
         """All files that are read."""
-        return [file for item in self.sources for file in item.files]
+        a, other = self.sources
+        return [*a.files, *other.files]
 
     def recheck(self) -> None:
         """Raise an error if a file has changed since it was opened."""

@@ -71,10 +71,9 @@ def command(
     written, result, notes = write_model(job, Path(output), overwrite=overwrite)
     console.note(*job.describe_lengths(0, counts.least), *notes)
     there = _write_windows_command(Path(output).name)
-    output_file, values, lengths = (
-        platform.as_argument(str(path)) for path in (result, *written[1:])
-    )
-    here = f"revseq diff {output_file} --job {values} {lengths} --axis {job.axis}"
+    _, values, lengths = map(platform.as_argument, written)
+    result_file = platform.as_argument(str(result))
+    here = f"revseq diff {result_file} --job {values} {lengths} --axis {job.axis}"
     if console.as_json:
         record = objects.ExportRecord(
             **objects.describe_job(job),

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import click
 from click.shell_completion import CompletionItem
@@ -51,18 +51,19 @@ class _Option(click.Option):
         return names, re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text)
 
 
-# The keys of `settings_of`.
-COMMAND = "command"
-AS_JSON = "json"
-NOTES = "notes"
-VERBOSE = "verbose"
-COLOR = "color"
+class Settings(TypedDict, total=False):
+    """What __main__ needs to report an error; the command fills it while its line is parsed."""
+
+    command: str | None
+    as_json: bool
+    notes: list[str]
+    verbose: int
+    color: str
 
 
-def settings_of(context: click.Context) -> dict[str, Any]:
-    """The settings that __main__ needs to report an error, shared by all contexts of a command."""
-    settings: dict[str, Any] = context.ensure_object(dict)
-    return settings
+def settings_of(context: click.Context) -> Settings:
+    """The settings, which all contexts of a command share."""
+    return cast("Settings", context.ensure_object(dict))
 
 
 def has_json(words: Sequence[str]) -> bool:
@@ -79,10 +80,10 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; with --json, an error in them is JSON, too."""
         settings = settings_of(ctx)
-        settings[COMMAND] = ctx.info_name
-        settings[AS_JSON] = has_json(args)
+        settings["command"] = ctx.info_name
+        settings["as_json"] = has_json(args)
         rest = super().parse_args(ctx, args)
-        settings[AS_JSON] = ctx.params.get("as_json", False)
+        settings["as_json"] = ctx.params.get("as_json", False)
         return rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -6,14 +6,14 @@ import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import click
 
 from revseq_cli import files
 from revseq_cli.commands.console import Console
-from revseq_cli.commands.groups import COLOR, NOTES, VERBOSE, Group, settings_of
+from revseq_cli.commands.groups import Group, settings_of
 from revseq_cli.commands.values import (
     Parsed,
     complete_files,
@@ -162,7 +162,9 @@ _RESOURCE_OPTIONS = (
 )  # fmt: skip
 
 
-def _remember(key: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def _remember(
+    key: Literal["verbose", "color"],
+) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback that keeps the value of an option in the settings of the context."""
 
     def store(context: click.Context, _: click.Parameter, value: Any) -> Any:
@@ -183,12 +185,12 @@ _OUTPUT_OPTIONS = (
     ),
     Group.PRINT.option(
         "-v", "--verbose", count=True,
-        callback=_remember(VERBOSE),
+        callback=_remember("verbose"),
         help="Print which files are written, on standard error. -vv also shows tracebacks.",
     ),
     Group.PRINT.session_option(
         "--color", type=click.Choice(["auto", "always", "never"]), default="auto",
-        callback=_remember(COLOR),
+        callback=_remember("color"),
         help="When to print in colour. With auto, only on a terminal; NO_COLOR and FORCE_COLOR "
         "override that.",
     ),
@@ -294,7 +296,7 @@ def _take_console(parameters: dict[str, Any]) -> Console:
         parameters.pop("verbose"),
         parameters.pop("color"),
     )
-    settings_of(context)[NOTES] = console.notes
+    settings_of(context)["notes"] = console.notes
     # A progress bar and lines of JSON on one terminal would break each other.
     mixes_lines = console.as_json and sys.stdout.isatty()
     is_silent = console.quiet or mixes_lines

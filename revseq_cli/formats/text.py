@@ -30,7 +30,15 @@ from revseq_cli.formats.table import Format
 from revseq_cli.formats.text_files import MOST_BRACKETS, read_text, refuse_large
 from revseq_cli.text import json_text, rows
 from revseq_cli.text.examples import LABELS, Text
-from revseq_cli.text.tables import Table, first_lines, is_table, parse_table, write_table
+from revseq_cli.text.tables import (
+    Table,
+    first_lines,
+    is_table,
+    parse_table,
+    write_cut,
+    write_filter,
+    write_table,
+)
 from revseq_cli.text.tensor_text import TensorText
 
 # For a number that the default type cannot hold, the types to propose. The bits of a NaN are those
@@ -88,11 +96,11 @@ def _describe_header(numbers: Table, text: Text) -> tuple[str, ...]:
     """A note on a first line that is probably a header, or a first column that is an index."""
     is_counted = f"of {text.name}, 0, 1, 2 and so on, is read as data"
     if numbers.counts_columns:
-        command = numbers.command_without_header(_file_of(text))
+        command = write_filter(_file_of(text), "tail -n +2")
         return (f"the first line {is_counted}; if it is a header, remove it: {command}",)
     if numbers.counts_rows:
         note = f"the first column {is_counted}; if it is an index, remove it"
-        command = numbers.command_without_index(_file_of(text))
+        command = write_cut(numbers.text, numbers.separator, _file_of(text))
         if command:
             note += f": {command}"
         return (note,)
@@ -350,7 +358,7 @@ class _Tables(TextFormat):
 def _hint_for_columns(cells: Table, file: str) -> str:
     """What to type for a table with words in it: one of its columns, or those after an index."""
     columns = cells.columns_of_numbers
-    command = cells.command_without_index(file)
+    command = write_cut(cells.text, cells.separator, file)
     if not cells.has_index_of_words or not command:
         return propose_keys(file, *columns)
     lines = ["this can mean two things:", f"all columns but the first: {command}"]

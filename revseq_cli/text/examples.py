@@ -110,18 +110,21 @@ class Example:
     def ends_before(self, item: TensorText) -> bool:
         """Whether that tensor belongs to the next example.
 
-        An example begins with its InputTensor and ends with its OutputTensor, but lengths may come
-        after that. A tensor of another name ends an example that has lengths and an axis.
+        tensor        begins the next example
+        InputTensor   always
+        lengths       if this example has both OutputTensor and lengths
+        OutputTensor  if this example has an OutputTensor
+        another one   if this example has an OutputTensor, or both lengths and an axis
         """
         role = LABELS.get(item.name)
         if role == INPUT:
             return True
         if role == LENGTHS:
             return self.tensors.keys() >= {LENGTHS, OUTPUT}
-        if OUTPUT in self.tensors:
-            return True
-        is_unknown = role is None
-        return is_unknown and LENGTHS in self.tensors and self.axis_line is not None
+        if role == OUTPUT:
+            return OUTPUT in self.tensors
+        has_job = LENGTHS in self.tensors and self.axis_line is not None
+        return OUTPUT in self.tensors or has_job
 
     def takes_output(self, item: TensorText) -> bool:
         """Whether a tensor is one more OutputTensor of this example, in the same code block."""
@@ -238,7 +241,12 @@ class _Grouping:
 
     An example ends with its OutputTensor, or before an InputTensor. An Axis line before the first
     tensor belongs to the next example, and so does one after an example that has an Axis line
-    already. Tensors without values, as `check` and `run --dry-run` print them, begin no example.
+    already.
+
+    A listing of headers without values, as `run --dry-run` prints them, is left out:
+
+        InputTensor            (Sizes:{2,3}, DataType:FLOAT32), 24 bytes
+        SequenceLengthsTensor  (Sizes:{2,1}, DataType:UINT32), 8 bytes
     """
 
     def __init__(self, page: str) -> None:
@@ -246,7 +254,7 @@ class _Grouping:
         self._page = page
         self._next_axis: AxisLine | None = None  # of the example that comes next
         self._can_share_next = True  # whether that one may use the InputTensor of the one before
-        self._is_description = False  # whether the tensor before had no values
+        self._is_in_listing = False  # whether the tensor before was in a listing
 
     def add_axis(self, line: AxisLine) -> None:
         last = self.examples[-1] if self.examples else None
@@ -258,9 +266,14 @@ class _Grouping:
     def add_tensor(self, item: TensorText) -> None:
         last = self.examples[-1] if self.examples else None
         is_next = last is None or last.ends_before(item)
-        self._is_description = self._describes(item, is_next=is_next)
-        if self._is_description:
-            self._can_share_next = self._can_share_next and item.name != INPUT
+        begins_listing = item.name == INPUT
+        if item.name not in LABELS:
+            begins_listing = is_next
+        goes_on = self._is_in_listing or begins_listing
+        self._is_in_listing = item.is_described_only and goes_on
+        if self._is_in_listing:
+            if item.name == INPUT:
+                self._can_share_next = False  # the next example may be about this InputTensor
         elif last is None:
             self._begin_example(item)
         elif not self._next_axis and last.takes_output(item):
@@ -269,16 +282,6 @@ class _Grouping:
             self._begin_example(item)
         else:
             last.add_tensor(item)
-
-    def _describes(self, item: TensorText, *, is_next: bool) -> bool:
-        """Whether a tensor is in a description, which begins as an example does."""
-        if not item.is_described_only:
-            return False
-        if self._is_description:
-            return True
-        if item.name in LABELS:
-            return item.name == INPUT
-        return is_next
 
     def _begin_example(self, item: TensorText) -> None:
         example = Example(self._page, self._next_axis, self._can_share_next)

@@ -77,7 +77,7 @@ def _load(text: str, values: TensorText | None = None) -> object:
         start = values.body_start
         stop = values.body_stop
         if text.count("[", start, stop) != text.count("]", start, stop):
-            _ = values.shape_and_numbers  # the error says where a bracket is missing
+            values.parse_body()  # its error says where a bracket is missing
         around = f"{text[:start]}0{text[stop:]}"
     with _errors_in(text, values):
         return json.loads(around, object_pairs_hook=make_object, parse_int=_read_integer)

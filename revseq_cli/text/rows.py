@@ -93,12 +93,17 @@ def _count_opening(count: int, sizes: tuple[int, ...]) -> list[int]:
 
 
 def _add_dots(lines: list[str], sizes: tuple[int, ...], gaps: Sequence[int]) -> None:
-    """Add a line of dots after the last row before each gap, from the innermost dimension on."""
-    for d in range(len(sizes) - 2, -1, -1):
+    """Add dots on a line of their own to the last row before each gap.
+
+    For the sizes (2, 4, 5) and the gaps (0, 3, 0), there are 8 rows, in 2 brackets of dimension 1.
+    Each of these has 4 rows and a gap after the third: dots follow the rows 2 and 6.
+    """
+    for d in range(len(sizes) - 2, -1, -1):  # the dots of inner dimensions come first
         if not gaps[d]:
             continue
-        indent = " " * (d + 1)
         rows_of_index = prod(sizes[d + 1 : -1])
-        rows_inside = prod(sizes[d:-1])  # a bracket of dimension d, which has one gap
-        for i in range(gaps[d] * rows_of_index - 1, len(lines), rows_inside):
-            lines[i] += f"\n{indent}{DOTS}"
+        rows_of_bracket = sizes[d] * rows_of_index
+        indent = " " * (d + 1)
+        first = gaps[d] * rows_of_index - 1
+        for row in range(first, len(lines), rows_of_bracket):
+            lines[row] += f"\n{indent}{DOTS}"

@@ -86,14 +86,6 @@ class Table:
         columns = zip(self.header, zip(*self.rows, strict=True), strict=False)
         return [name for name, cells in columns if all(map(is_number, cells))]
 
-    def command_without_index(self, file: str) -> str:
-        """What to type for the table without its first column; "" if a cell may have a comma."""
-        return _command_without_index(self.text, self.separator, file)
-
-    def command_without_header(self, file: str) -> str:
-        """What to type for the table without its first line."""
-        return _write_filter(file, "tail -n +2")
-
     def parse_values(self, data_type: DataType) -> NDArray[Any]:
         """The numbers as an array.
 
@@ -203,7 +195,7 @@ def _refuse_unnamed_index(
         "an empty cell at the start of the first line, as pandas writes it "
         "above the column of its index"
     )
-    command = _command_without_index(text, separator, file)
+    command = write_cut(text, separator, file)
     hint = f"to remove that column, {command}" if command else ""
     raise error_at(text, start, found, 'what to_csv("x.csv", index=False) writes', hint)
 
@@ -233,11 +225,11 @@ def _refuse_other_separators(text: str, line: re.Match[str], file: str) -> None:
             commands.append(replace_semicolons)
         found = f"the line sep={separator} of Excel names a separator"
         expected = "lines of numbers, with commas between the cells"
-        hint = f"to remove that line, {_write_filter(file, *commands)}"
+        hint = f"to remove that line, {write_filter(file, *commands)}"
         raise error_at(text, line.start(), found, expected, hint)
     if ";" in line[0] and '"' not in line[0]:
         offset = line.start() + line[0].index(";")
-        hint = f"to put commas there, {_write_filter(file, replace_semicolons)}"
+        hint = f"to put commas there, {write_filter(file, replace_semicolons)}"
         raise error_at(text, offset, "semicolons between the cells", "commas", hint)
 
 
@@ -252,18 +244,20 @@ def _refuse_comments(
         cells = split_cells(before.strip(), separator)
         if all(map(is_number, filter(None, cells))):
             found = "a comment after the numbers"
-            hint = f"to remove comments, {_write_filter(file, _REMOVE_COMMENTS)}"
+            hint = f"to remove comments, {write_filter(file, _REMOVE_COMMENTS)}"
             offset = line.start() + len(before)
             raise error_at(text, offset, found, "comments on lines of their own", hint)
 
 
-def _command_without_index(text: str, separator: str | None, file: str) -> str:
+def write_cut(text: str, separator: str | None, file: str) -> str:
+    """What to type for a table without its first column; "" if a cell may have a comma."""
     if '"' in text:
         return ""
-    return _write_filter(file, "cut -f2-" if separator == "\t" else f"cut -d{separator} -f2-")
+    option = "" if separator == "\t" else f"-d{separator} "
+    return write_filter(file, f"cut {option}-f2-")
 
 
-def _write_filter(file: str, *commands: str) -> str:
+def write_filter(file: str, *commands: str) -> str:
     """What to type so that a table goes through these commands into a new file."""
     first, *others = commands
     if not file:

@@ -34,9 +34,7 @@ _DOTS = re.compile(r"(?<![^\s,\[\]])(?:\.\.\.|\N{HORIZONTAL ELLIPSIS})(?![^\s,\[
 
 @dataclass(frozen=True)
 class TensorText:
-    """One tensor of a page.
-
-    Its header begins at `start`, and its body is text[body_start:body_stop].
+    """One tensor of a page. Its header is at `start`, its body is text[body_start:body_stop].
 
     `text` is the `page` with blanks instead of comments and markup. A tensor without a header has
     no name, and one without a body has body_start == body_stop. `line` counts from 1.
@@ -62,10 +60,7 @@ class TensorText:
 
     @functools.cached_property
     def desc(self) -> TensorDesc | None:
-        """Data type and shape of the header, None without one.
-
-        FormatError for what no tensor has.
-        """
+        """Data type and shape of the header, None without one; FormatError for a wrong header."""
         if not self.name:
             return None
         header = HEADER.match(self.text, self.start)
@@ -110,7 +105,7 @@ class TensorText:
         if sizes and 0 in sizes:
             if not bodies.NUMBER.search(self.text, self.body_start, self.body_stop):
                 return _make_empty(sizes, data_type)
-        shape, texts = self.shape_and_numbers
+        shape, texts = self._parsed_body
         try:
             values = numbers.parse_numbers(texts, data_type)
         except numbers.LiteralError as e:
@@ -124,7 +119,10 @@ class TensorText:
         return values.reshape(sizes)
 
     @functools.cached_property
-    def shape_and_numbers(self) -> tuple[Sizes, list[str]]:
+    def _parsed_body(self) -> tuple[Sizes, list[str]]:
+        return self.parse_body()  # values are parsed again to find their data type
+
+    def parse_body(self) -> tuple[Sizes, list[str]]:
         """The shape of the body, and its numbers; FormatError for a body that is no tensor."""
         body = self.text[self.body_start : self.body_stop]
         self._refuse_words(body)
