@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from revseq_cli.pipeline.folds import LengthCounts
     from revseq_cli.pipeline.jobs import Job
     from revseq_cli.pipeline.request import Request
-    from revseq_cli.porting.nodes import NodeVerdict
+    from revseq_cli.porting.verdicts import NodeVerdict
     from revseq_cli.report.objects import CheckRecord, NodeRecord
 
 _INDENT = " " * len("FAIL  ")
@@ -101,7 +101,7 @@ def _check_job(request: Request, every: bool, console: Console) -> int:
     """Print the report on a job; the exit status."""
     from revseq_cli.pipeline import loading, passes, suggest
     from revseq_cli.pipeline.resources import Resources
-    from revseq_cli.porting.departures import list_departures
+    from revseq_cli.porting.verdicts import list_departures
 
     job = loading.open_job(request)
     constraints = spec.constraints(*job.descs, request.level)
@@ -184,7 +184,7 @@ def _check_nodes(
     console: Console,
 ) -> int:
     """Print a verdict on each node of a model; the exit status."""
-    from revseq_cli.porting.nodes import judge_node
+    from revseq_cli.porting.verdicts import judge_node
     from revseq_cli.report import objects
 
     pairs = [(node, judge_node(model, node, level, lengths_dtype)) for node in nodes]
@@ -260,7 +260,7 @@ def _describe_job(
     job: Job, result: _CheckResult, misfit: RevseqError | None
 ) -> Iterator[tuple[str, str]]:
     """Rows on the tensors, the axes, the lengths, the lowest level, and DirectML itself."""
-    from revseq_cli.porting.nodes import describe_lowest
+    from revseq_cli.porting.verdicts import describe_lowest
     from revseq_cli.report.view import axis_text
 
     values, lengths, axis = job.descs

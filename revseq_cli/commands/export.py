@@ -49,8 +49,8 @@ def command(
     from revseq_cli.operator import spec
     from revseq_cli.pipeline import loading, passes
     from revseq_cli.pipeline.resources import Resources
-    from revseq_cli.porting.departures import list_departures
     from revseq_cli.porting.dxdispatch import write_model
+    from revseq_cli.porting.verdicts import list_departures
     from revseq_cli.report import objects
 
     output = files.require_path(output)

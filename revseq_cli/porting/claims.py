@@ -8,12 +8,13 @@ from math import log2
 
 import numpy as np
 
+from revseq_cli.core.dtypes import Array
 from revseq_cli.porting import changes
 from revseq_cli.porting.changes import Change
 from revseq_cli.porting.evidence import Evidence
 from revseq_cli.porting.ideas import LIST_PRICE
-from revseq_cli.porting.positions import Array, ravel_positions
-from revseq_cli.porting.rules import price_choice
+from revseq_cli.porting.origins import ravel_positions
+from revseq_cli.porting.rules import Sentence, price_choice
 from revseq_cli.text.numbers import render_numbers
 
 _MOST_FITTED = 4096  # wrong elements from which the numbers of a change are computed
@@ -22,11 +23,9 @@ _MOST_EXCHANGED = 1 << 10  # indices of a dimension in which exchanges are looke
 
 
 @dataclass(frozen=True, eq=False)
-class Claim:
-    """A sentence, its price in bits, and a mask of the elements that are as it says."""
+class Claim(Sentence):
+    """A sentence about an output, and a mask of the elements that are as it says."""
 
-    price: float
-    text: str
     agree: Array
 
 
@@ -146,41 +145,40 @@ def claim_exchanges(evidence: Evidence) -> Iterator[Claim]:
     for d, size in enumerate(evidence.wrong_sequences.shape):
         if d == evidence.axis or not 1 < size < _MOST_EXCHANGED:
             continue
-        expected = _list_slabs(evidence.expected, d)
-        yield from _claim_exchange(evidence, d, "", _list_slabs(evidence.output, d), expected)
+        yield from _claim_exchange(evidence, d, "", evidence.output, evidence.expected)
         if evidence.is_sample:
             continue
-        # A reversal is its own inverse, and gives the input that would make this output.
-        origin = ravel_positions(
-            evidence.sequences.find_origins(evidence.at), evidence.values.shape
-        )
-        before = _list_slabs(evidence.output.reshape(-1)[origin], d)
-        expected = _list_slabs(evidence.values, d)
-        yield from _claim_exchange(evidence, d, " of the input", before, expected)
+        # The output, reversed once more, is the input of which a reversal made it.
+        origin = evidence.sequences.find_origins(evidence.at)
+        flat_origin = ravel_positions(origin, evidence.values.shape)
+        input_of_output = evidence.output.reshape(-1)[flat_origin]
+        yield from _claim_exchange(evidence, d, " of the input", input_of_output, evidence.values)
 
 
 def _list_slabs(array: Array, d: int) -> list[bytes]:
-    """The bytes of an array at each index of a dimension."""
+    """The bytes that an array has at each index of a dimension."""
     return [slab.tobytes() for slab in np.moveaxis(array, d, 0)]
 
 
 def _claim_exchange(
-    evidence: Evidence, d: int, where: str, actual: list[bytes], expected: list[bytes]
+    evidence: Evidence, d: int, where: str, actual: Array, expected: Array
 ) -> Iterator[Claim]:
     """The claim that wrong slabs belong elsewhere, if each is expected at one other index.
 
-    `where` is "" or " of the input".
+    A slab is all that an array has at one index of dimension d. `where` is "" or " of the input".
     """
+    slabs = _list_slabs(actual, d)
+    expected_slabs = _list_slabs(expected, d)
     homes: dict[int, int] = {}  # of each wrong slab, the index at which it is expected
-    for i, slab in enumerate(actual):
-        if slab == expected[i]:
+    for i, slab in enumerate(slabs):
+        if slab == expected_slabs[i]:
             continue
-        if expected.count(slab) != 1:
+        if expected_slabs.count(slab) != 1:
             return
-        homes[i] = expected.index(slab)
+        homes[i] = expected_slabs.index(slab)
     if not homes:
         return
-    count = len(actual)
+    count = len(slabs)
     price = LIST_PRICE
     price += price_choice(count, len(homes))
     price += len(homes) * log2(count)

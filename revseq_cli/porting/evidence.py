@@ -1,31 +1,47 @@
-"""What is wrong in an output, and how many bits a list of it takes.
+"""What the search sees of a wrong output, and how many bits a list of wrong elements takes.
 
-A list of wrong elements takes the bits of their positions and of their values. A value takes fewer
-bits if the data have it often, and a wrong boolean none.
+It sees all of a small tensor, and a sample of whole sequences of a larger one. If a tensor is too
+large for the memory, the sample is from a window of it. Indices of a dimension may be, for example:
+
+    tensor   0 1 2 3 4 5 6 7 8 9
+    window         3 4 5 6 7 8      `window_starts` has 3, and `shape` of the sequences 6
+    sample         3   5     8      `sample_index` has 0 2 5, which count from the window's start
+
+All positions count from the window's start.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import log2
+from math import log2, prod
 
 import numpy as np
 
-from revseq_cli.core.dtypes import bits
+from revseq_cli.core.dtypes import Array, bits, native
+from revseq_cli.core.tensors import Region, sizes_of
+from revseq_cli.formats.contract import Source
 from revseq_cli.pipeline.folds import Tolerance, unequal
-from revseq_cli.porting.positions import (
-    Array,
+from revseq_cli.pipeline.passes import Pair
+from revseq_cli.porting.origins import (
     Positions,
+    Sequences,
+    Shape,
     ravel_positions,
     replace_at,
     unravel_positions,
 )
+from revseq_cli.porting.restore import as_numbers
 from revseq_cli.porting.rules import count_true, price_choice
-from revseq_cli.porting.sequences import Sequences
 
 _MOST_SURPRISE = 12.0  # bits of the value of one element, at most
 _PROBES = 64  # wrong elements that are tried first
+_MOST_WHOLE = 1 << 18  # elements of a tensor that is not sampled
+_MOST_SAMPLED = 1 << 20  # elements of a sample, or one sequence
+_LEAST = 1 << 12  # elements of a sample, also if the memory is small
+_BYTES = 256  # of memory for each element of a sample
+_COPIES = 4  # of a window: of three tensors, and of the one that is computed
+_EXAMPLES = 12  # wrong sequences whose neighbours are in a sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +57,9 @@ class Probes:
 class Evidence:
     """A wrong output, the expected one, and the input of the job.
 
-    `values` are a window of the input, which begins at `window_starts` in the whole tensor. The
-    outputs have the elements at `sample_index` in that window: not all of them if the tensor is
-    large, which `is_sample` says. Only elements in `asked` are to be explained.
+    `values`, the input, has the whole window, since elements may come from anywhere in it. `output`
+    and `expected` have only the sample, and `scope` marks those of its elements that are to be
+    explained. `is_sample` says that the tensor has other elements.
     """
 
     sequences: Sequences
@@ -54,7 +70,7 @@ class Evidence:
     output: Array
     expected: Array
     is_sample: bool
-    asked: Array | bool = True
+    scope: Array | bool = True
 
     @property
     def axis(self) -> int:
@@ -63,7 +79,7 @@ class Evidence:
 
     @cached_property
     def at(self) -> Positions:
-        """The positions of the outputs' elements in the window."""
+        """The positions of the sample."""
         return np.ix_(*self.sample_index)
 
     @cached_property
@@ -73,8 +89,8 @@ class Evidence:
 
     @cached_property
     def wrong(self) -> Array:
-        """The wrong elements among those that are asked for."""
-        return self.asked & ~self.find_equal(self.output, self.expected)
+        """The wrong elements that are to be explained."""
+        return self.scope & ~self.find_equal(self.output, self.expected)
 
     @cached_property
     def wrong_sequences(self) -> Array:
@@ -129,7 +145,7 @@ class Evidence:
         return np.asarray(elements.any(self.axis, keepdims=True))
 
     def read_input(self, at: Positions) -> Array:
-        """The input's elements at positions in the window; zeros outside of it."""
+        """The input's elements at positions; zeros outside of the window."""
         inside = np.ones((), np.bool_)
         for i, size in zip(at, self.values.shape, strict=True):
             inside = inside & (i >= 0) & (i < size)
@@ -138,22 +154,25 @@ class Evidence:
         return np.where(inside, self.values.reshape(-1)[flat], zero)
 
     def find_whole_indices(self, d: int) -> list[int]:
-        """The indices of a dimension, as they are in the whole tensor."""
+        """The sample's indices of a dimension, as they are in the whole tensor."""
         return [self.window_starts[d] + int(i) for i in self.sample_index[d]]
-
-    # Prices
 
     @cached_property
     def surprise(self) -> Array:
-        """The bits of the value of each wrong element: few if the data have it often."""
+        """The bits of the value of each wrong element: few if the data have it often.
+
+        A wrong boolean takes none, since it has the only other value.
+        """
         share = _measure_share(self.unmoved, self.output[self.wrong])
         expected_share = _measure_share(self.unmoved, self.expected[self.wrong])
         # The chance of this value among all values that are not the expected one.
         chance = share / np.maximum(1 - expected_share, 1e-9)
-        if self.tolerance:  # other values equal it, too: at least as many as equal a random one
+        if self.tolerance:
+            # Near values count as equal, too. How likely that is shows a shuffled copy of the data:
+            # the share of elements that equal the one at their position in the copy.
             values = self.unmoved.reshape(-1)
-            others = np.random.default_rng(0).permutation(values)
-            chance = np.maximum(chance, self.find_equal(values, others).mean())
+            shuffled = np.random.default_rng(0).permutation(values)
+            chance = np.maximum(chance, self.find_equal(values, shuffled).mean())
         surprise = np.zeros(self.wrong.shape)
         surprise[self.wrong] = -np.log2(chance.clip(2**-_MOST_SURPRISE, 1))
         return surprise
@@ -168,17 +187,18 @@ class Evidence:
     def price_list(self, elements: Array) -> float:
         """The bits of a list of wrong elements: of their positions, and of their values.
 
-        Positions take more bits if random values would make fewer elements wrong. If all booleans
-        are wrong, for instance, their list would be short; but random values make half of them
-        wrong, so that all are wrong only by an inversion.
+        A list of the positions of nearly all elements is short. But random booleans, for instance,
+        make only half of the elements wrong. If all are wrong, they are not random, and this should
+        be explained. So if more elements are wrong than by random values, their positions take at
+        least the bits of the chance of that.
         """
-        asked = count_true(np.broadcast_to(self.asked, elements.shape))
+        total = count_true(np.broadcast_to(self.scope, elements.shape))
         count = count_true(elements)
-        of_positions = price_choice(asked, count)
+        of_positions = price_choice(total, count)
         chance = self.chance_of_wrong
-        if 0 < chance * asked < count and chance < 1:
+        if 0 < chance * total < count:
             by_chance = -count * log2(chance)
-            by_chance -= (asked - count) * log2(1 - chance)
+            by_chance -= (total - count) * log2(1 - chance)
             of_positions = max(of_positions, by_chance)
         of_values = float(self.surprise[elements].sum())
         return of_positions + of_values
@@ -214,3 +234,112 @@ def hash_elements(values: Array) -> Array:
     halves = words.view("u8").reshape(-1, 2)
     mixed = halves[:, 0] * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(mixed ^ halves[:, 1])
+
+
+# Reading
+
+
+def read_evidence(
+    pair: Pair,
+    values: Source,
+    sequences: Sequences,
+    wrong: Array,
+    tolerance: Tolerance | None,
+    memory: int,
+) -> Evidence | None:
+    """The evidence of the sequences that are marked as wrong; None if none of them fit in memory.
+
+    `values` is the input, and `sequences` are those of the whole tensor.
+    """
+    window: Region | None = tuple(slice(0, size) for size in sequences.shape)
+    if _COPIES * pair.a.desc.total_bytes > memory:
+        window = _choose_window(sequences, wrong, memory // _COPIES // pair.a.dtype.itemsize)
+    if window is None:
+        return None
+    lengths = sequences.lengths
+    part = Sequences(
+        sizes_of(window), sequences.axis, lengths[_clip(window, lengths.shape)], sequences.width
+    )
+    most = max(_LEAST, memory // _BYTES)
+    index: list[Array] | None = [np.arange(size) for size in part.shape]
+    if prod(part.shape) > min(_MOST_WHOLE, most):
+        index = _choose_sequences(part, wrong[_clip(window, wrong.shape)], most)
+    if index is None:
+        return None
+    at = np.ix_(*index)
+    expected = _read(pair.b, window)[at]
+    return Evidence(
+        part,
+        index,
+        [bounds.start for bounds in window],
+        tolerance,
+        values=_read(values, window),
+        output=clear_sign_of_zeros(_read(pair.a, window)[at], expected),
+        expected=expected,
+        is_sample=sum(map(len, index)) < sum(sequences.shape),
+    )
+
+
+def _choose_window(sequences: Sequences, wrong: Array, most: int) -> Region | None:
+    """A region of so many elements around the first wrong sequence; None if that is too long."""
+    window = [slice(0, size) for size in sequences.shape]
+    first = np.argwhere(wrong)[0]
+    for d, size in enumerate(sequences.shape):
+        if d == sequences.axis:
+            continue
+        others = prod(sizes_of(tuple(window))) // size
+        count = min(max(1, most // others), size)
+        start = min(int(first[d]), size - count)
+        window[d] = slice(start, start + count)
+    region = tuple(window)
+    if prod(sizes_of(region)) > most:
+        return None
+    return region
+
+
+def _clip(window: Region, sizes: Shape) -> Region:
+    """The window in a tensor that has size 1 in some of the dimensions."""
+    parts: list[slice] = []
+    for bounds, size in zip(window, sizes, strict=True):
+        parts.append(slice(0, 1) if size == 1 else bounds)
+    return tuple(parts)
+
+
+def _choose_sequences(sequences: Sequences, wrong: Array, most: int) -> list[Array] | None:
+    """The indices of a sample in each dimension; None if not even one sequence has room.
+
+    A sample has `room` for so many whole sequences. Each of the k dimensions that are not the axis
+    has about the k-th root of this number of indices: those of some wrong sequences, of their
+    neighbours, and of others.
+    """
+    shape = sequences.shape
+    size = sequences.size
+    room = min(max(1, _MOST_SAMPLED // size), most // size)
+    if not room:
+        return None
+    examples = np.argwhere(wrong)
+    examples = examples[np.linspace(0, len(examples) - 1, _EXAMPLES).astype(np.intp)]
+    index = [np.arange(count) for count in shape]
+    others = [d for d in range(len(shape)) if d != sequences.axis]
+    others.sort(key=lambda d: shape[d])  # what a small dimension leaves, larger ones can use
+    for i, d in enumerate(others):
+        root = int(room ** (1 / (len(others) - i)))
+        index[d] = _choose_indices(examples[:, d], shape[d], max(1, root))
+        room //= len(index[d])
+    return index
+
+
+def _choose_indices(examples: Array, size: int, most: int) -> Array:
+    """At most so many indices of a dimension: near to examples, spread over it, and examples."""
+    count = min(most, size)
+    step = 1 + 4 * _EXAMPLES // count  # if there is little room, few examples have neighbours
+    near = examples[::step, None] + np.array([0, -1, 1])
+    spread = np.linspace(0, size - 1, count).astype(np.intp)
+    likely = np.concatenate([near.ravel(), spread, examples])
+    inside = [i for i in dict.fromkeys(likely.tolist()) if 0 <= i < size]
+    return np.array(sorted(inside[:count]))
+
+
+def _read(source: Source, region: Region) -> Array:
+    """The elements of a region as numbers, of minifloats as FLOAT32."""
+    return np.ascontiguousarray(as_numbers(native(source.read_task(region).read())))

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from revseq_cli.core import dtypes
-from revseq_cli.core.dtypes import data_type_of, native
+from revseq_cli.core.dtypes import Array, data_type_of, native
 from revseq_cli.core.tensors import in_braces
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.memory import MemorySource
 from revseq_cli.operator import kernel
 from revseq_cli.pipeline.folds import Tolerance, unequal
 from revseq_cli.pipeline.jobs import Job
-from revseq_cli.porting.positions import Array, Shape, list_orders, replace_at
+from revseq_cli.porting.origins import Shape, list_orders, replace_at
 from revseq_cli.porting.rules import count_true
 
 _COPIES = 8  # of both tensors, that are in memory at once

@@ -1,16 +1,60 @@
-"""Whether DirectML accepts a ReverseSequence node of an ONNX model, by what is known of it."""
+"""What DirectML does with a job, and whether it accepts a ReverseSequence node of an ONNX model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import MOST_DIMENSIONS, DataType, TensorDesc
-from revseq_cli.formats.onnx.models import Model, Node
-from revseq_cli.formats.onnx.parts import find_needed
-from revseq_cli.operator import spec
+from revseq_cli.operator import directml, spec
+from revseq_cli.operator.directml import Departure
 from revseq_cli.operator.spec import FeatureLevel
+from revseq_cli.pipeline.folds import LengthCounts
+from revseq_cli.pipeline.jobs import Job
+
+if TYPE_CHECKING:
+    from revseq_cli.formats.onnx.models import Model, Node
+
+_DEVICE = Departure(directml.ALL, "FLOAT64 needs a device that has it: ask CheckFeatureSupport")
+# 1.0.200610 of tensorflow-directml is the only one of this level.
+_PRERELEASE = Departure("1.0, a prerelease that has level 2_1", "5 dimensions are accepted")
+
+
+def list_departures(job: Job, counts: LengthCounts, level: FeatureLevel) -> Iterator[Departure]:
+    """What DirectML itself does with the job that is not as the page says.
+
+    `counts` are of the lengths as they were given.
+    """
+    values = job.values.desc
+    if counts.total:
+        # With a batch axis, each length is given once for several sequences.
+        repeats = job.lengths.desc.element_count // counts.total
+        size = values.sizes[job.axis]
+        yield from directml.find_departures(size, counts.above * repeats, counts.wide * repeats)
+    lowest = spec.lowest_level(*job.descs)
+    is_accepted = lowest not in (None, FeatureLevel.NONE)
+    if is_accepted and values.data_type is DataType.FLOAT64:
+        yield _DEVICE
+    if level is FeatureLevel.V2_1 and values.dimension_count == 5:
+        yield _PRERELEASE
+
+
+def describe_lowest(
+    lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int
+) -> str:
+    """The lowest level; if DirectML has none, also the lowest one for lengths of UINT32."""
+    if lowest not in (None, FeatureLevel.NONE):
+        return str(lowest)
+    text = "the operator itself refuses it"
+    if lowest:
+        text = "no feature level of DirectML accepts it"
+    if lengths.data_type.kind in ("int", "uint", "float"):
+        with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
+        if with_cast not in (None, FeatureLevel.NONE):
+            text += f"; with --lengths-dtype UINT32: {with_cast}"
+    return text
 
 
 @dataclass(frozen=True)
@@ -30,6 +74,8 @@ def judge_node(
     Where the model does not state them, the data type and the shape are assumed to fit: FLOAT32,
     dimensions that have the axes, sizes of 1. Lengths are INT64 in ONNX.
     """
+    from revseq_cli.formats.onnx.parts import find_needed  # few jobs are nodes of a model
+
     model.refuse_sparse(find_needed(model, [node.values, node.lengths], ()))
     known = model.stated[node.values]
     sizes = _assume_sizes(model, node)
@@ -70,19 +116,3 @@ def _list_reasons(violations: tuple[spec.Constraint, ...]) -> Iterator[str]:
         yield f"{constraint.label()}: {constraint.found}"
     hints = dict.fromkeys(constraint.hint for constraint in violations)
     yield from filter(None, hints)
-
-
-def describe_lowest(
-    lowest: FeatureLevel | None, values: TensorDesc, lengths: TensorDesc, axis: int
-) -> str:
-    """The lowest level; if DirectML has none, also the lowest one for lengths of UINT32."""
-    if lowest not in (None, FeatureLevel.NONE):
-        return str(lowest)
-    text = "the operator itself refuses it"
-    if lowest:
-        text = "no feature level of DirectML accepts it"
-    if lengths.data_type.kind in ("int", "uint", "float"):
-        with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)
-        if with_cast not in (None, FeatureLevel.NONE):
-            text += f"; with --lengths-dtype UINT32: {with_cast}"
-    return text

@@ -1,26 +1,101 @@
-"""The sequences of a tensor, and from where their elements come if a port makes a mistake."""
+"""Positions in a tensor, and from where their elements come if a port makes a mistake.
+
+Positions are index arrays that broadcast, one for each dimension. So one function serves a few
+elements, a few elements with many numbers k, and the whole tensor. The functions of a mistake take
+positions `at` and a number k, and return the positions from which these elements come.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from revseq_cli.core.dtypes import Array
 from revseq_cli.operator import directml
-from revseq_cli.porting.hypotheses import Formula
-from revseq_cli.porting.positions import (
-    Array,
-    Order,
-    Origin,
-    Positions,
-    Shape,
-    mirror,
-    ravel_positions,
-    replace_at,
-    unravel_positions,
-)
+
+Formula = Callable[..., Any]  # of arrays: see the tables in ideas.py and changes.py
+Positions = Sequence[Any]
+Shape = tuple[int, ...]
+Origin = Callable[[Positions, Any], Positions]  # a function of a mistake
+
+
+def replace_at(items: Sequence[Any], d: int, item: Any) -> tuple[Any, ...]:
+    """Positions or sizes with another item in dimension d."""
+    return *items[:d], item, *items[d + 1 :]
+
+
+def ravel_positions(at: Positions, shape: Shape) -> Any:
+    """The flat index of each position, in C order."""
+    flat = np.intp(0)
+    for index, size in zip(at, shape, strict=True):
+        flat = flat * size + index
+    return flat
+
+
+def unravel_positions(flat: Any, shape: Shape) -> Positions:
+    """The position of each flat index; outside of the tensor, the first index is outside.
+
+    numpy.unravel_index is wrong for shapes like (n, 1): https://github.com/numpy/numpy/issues/31980
+    """
+    at: list[Any] = []
+    for size in shape[:0:-1]:
+        flat, index = np.divmod(flat, size)
+        at.insert(0, index)
+    return flat, *at
+
+
+def mirror(j: Array, n: Array) -> Array:
+    """The index from which the element at index j of a sequence of length n comes."""
+    is_before = (j >= 0) & (j < n)
+    return np.where(is_before, n - 1 - j, j)
+
+
+def flip_tiles(i: Array, end: Any, k: Any) -> Array:
+    """The index mirrored in its tile of k; the last tile may be cut by the end."""
+    last = np.minimum(i // k * k + k, end) - 1
+    return np.asarray(last - i % k)
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of a tensor's axes, and its sizes in this order."""
+
+    axes: Shape
+    sizes: Shape
+
+
+def list_orders(shape: Shape) -> list[Order]:
+    """All other orders of the axes; none for a rank above 5, which has too many."""
+    if len(shape) > 5:
+        return []
+    orders: list[Order] = []
+    for axes in itertools.permutations(range(len(shape))):
+        orders.append(Order(axes, tuple(shape[d] for d in axes)))
+    return orders[1:]  # the first is the order that the tensor has
+
+
+def pad_rows(row: int, i: Any, k: Any) -> Any:
+    """From where in memory comes what belongs at i, if rows are padded to a multiple of k elements.
+
+    A port reads them as if they were not: of rows of 3 padded to 4, it reads 0 1 2 - 3 4 5 -.
+    """
+    padded_row = row + -row % k
+    column = i % padded_row
+    return np.where(column < row, i // padded_row * row + column, -1)
+
+
+def pack_rows(row: int, i: Any, k: Any) -> Any:
+    """The same if rows are read as if they were padded to a multiple of k elements.
+
+    Where rows of 3 are taken for rows padded to 4, the output has 0 1 2 4 5 6 8 9 10.
+    """
+    padded_row = row + -row % k
+    return i // row * padded_row + i % row
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +103,7 @@ class Sequences:
     """The sequences of a tensor along an axis, with their lengths, which are integers from 0.
 
     The lengths have size 1 in each dimension along which they are all the same. Each was stored in
-    `width` bytes. A method whose last arguments are `at` and `k` is the origin of a mistake, if its
-    first arguments are bound.
+    `width` bytes. With the arguments before `at` bound, each method with a k is an Origin.
     """
 
     shape: Shape
@@ -50,8 +124,9 @@ class Sequences:
     def find_length_index(self, at: Positions) -> Any:
         """Where in `flat_lengths` the length of the sequence at each position is."""
         sizes = self.lengths.shape
-        # A dimension of size 1 has one length for all its indices.
-        inside = [np.clip(index, 0, size - 1) for index, size in zip(at, sizes, strict=True)]
+        inside: list[Any] = []
+        for index, size in zip(at, sizes, strict=True):
+            inside.append(np.clip(index, 0, size - 1))  # of size 1: one length for all indices
         return ravel_positions(inside, sizes)
 
     def find_lengths(self, at: Positions) -> Array:
@@ -69,9 +144,9 @@ class Sequences:
 
     def reverse_by_formula(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by lengths that a formula of LENGTHS makes of their own."""
-        return self.reverse_by_lengths(
-            formula(self.find_lengths(at), self.size, k, self.flat_lengths), at
-        )
+        own = self.find_lengths(at)
+        lengths = formula(own, self.size, k, self.flat_lengths)
+        return self.reverse_by_lengths(lengths, at)
 
     def reverse_by_table(self, table: Array, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by the lengths in another table."""
@@ -86,44 +161,30 @@ class Sequences:
         count = self.lengths.size
         other = formula(own, count, k, self.flat_lengths)
         index = np.where(np.abs(k) < count, other, own)
-        is_inside = (index >= 0) & (index < count)
-        lengths = np.where(is_inside, self.flat_lengths[index % count], 0)
-        return self.reverse_by_lengths(lengths, at)
+        return self.reverse_by_lengths(self._read_lengths(index), at)
 
     def reverse_by_number(self, at: Positions, k: Any) -> Positions:
         """Sequences take lengths by their number in the tensor; after the last one these are 0."""
         first = replace_at(at, self.axis, np.intp(0))
         number = ravel_positions(first, replace_at(self.shape, self.axis, 1))
+        return self.reverse_by_lengths(self._read_lengths(number), at)
+
+    def _read_lengths(self, index: Array) -> Array:
+        """The lengths at these indices of `flat_lengths`; 0 outside of it."""
         count = self.lengths.size
-        lengths = np.where(number < count, self.flat_lengths[number % count], 0)
-        return self.reverse_by_lengths(lengths, at)
+        is_inside = (index >= 0) & (index < count)
+        return np.where(is_inside, self.flat_lengths[index % count], 0)
 
-    def read_start(self, formula: Formula, at: Positions, k: Any) -> Positions:
-        """Elements before the length are read by a formula of START."""
-        is_start = at[self.axis] < self._find_clamped_lengths(at)
-        return self._read_part(formula, is_start, at, k)
+    def read_part(self, formula: Formula, is_in_part: Formula, at: Positions, k: Any) -> Positions:
+        """A part of each sequence is read by a formula, and the rest is as expected.
 
-    def read_rest(self, formula: Formula, at: Positions, k: Any) -> Positions:
-        """Elements after the length are read by a formula of REST."""
-        is_rest = at[self.axis] >= self._find_clamped_lengths(at)
-        return self._read_part(formula, is_rest, at, k)
-
-    def read_whole(self, formula: Formula, at: Positions, k: Any) -> Positions:
-        """All elements are read by a formula of WHOLE."""
-        return self._read_part(formula, np.bool_(True), at, k)
-
-    def _find_clamped_lengths(self, at: Positions) -> Array:
-        return np.minimum(self.find_lengths(at), self.size)
-
-    def _read_part(self, formula: Formula, is_in_part: Any, at: Positions, k: Any) -> Positions:
-        """A part of each sequence is read by a formula, and the others are as expected.
-
-        A number that is larger than the axis size changes nothing.
+        `is_in_part` says of an index and a length whether the index is in the part. A number that
+        is larger than the axis size changes nothing.
         """
         j = at[self.axis]
-        n = self._find_clamped_lengths(at)
+        n = np.minimum(self.find_lengths(at), self.size)
         index = formula(j, n, self.size, k)
-        is_by_formula = is_in_part & (np.abs(k) < self.size)
+        is_by_formula = is_in_part(j, n) & (np.abs(k) < self.size)
         return replace_at(at, self.axis, np.where(is_by_formula, index, mirror(j, n)))
 
     def read_unclamped(self, formula: Formula, at: Positions, k: Any) -> Positions:
@@ -147,7 +208,8 @@ class Sequences:
 
         The index in one dimension, `index_axis`, chooses the length along another, `length_axis`.
         """
-        lengths = self.find_lengths(replace_at(at, length_axis, at[index_axis]))
+        where_length_is = replace_at(at, length_axis, at[index_axis])
+        lengths = self.find_lengths(where_length_is)
         clamped = np.minimum(lengths, self.shape[axis])
         return replace_at(at, axis, mirror(at[axis], clamped))
 
@@ -159,7 +221,23 @@ class Sequences:
             self.lengths.transpose(order.axes),
             self.width,
         )
-        there = other.find_origins(unravel_positions(ravel_positions(at, self.shape), order.sizes))
+        flat = ravel_positions(at, self.shape)
+        there = other.find_origins(unravel_positions(flat, order.sizes))
+        return unravel_positions(ravel_positions(there, order.sizes), self.shape)
+
+    def read_memory(self, formula: Formula, at: Positions, k: Any) -> Positions:
+        """Elements come from another place in memory, by a formula of places and of k."""
+        places = formula(ravel_positions(at, self.shape), k)
+        return unravel_positions(places, self.shape)
+
+    def read_transposed(self, order: Order, at: Positions, k: Any) -> Positions:
+        """The memory has the elements of the tensor with its axes transposed to this order."""
+        there = unravel_positions(ravel_positions(at, self.shape), order.sizes)
+        return [there[order.axes.index(d)] for d in range(len(order.axes))]
+
+    def read_untransposed(self, order: Order, at: Positions, k: Any) -> Positions:
+        """The memory is read as if it had the elements of the transposed tensor."""
+        there = [at[d] for d in order.axes]
         return unravel_positions(ravel_positions(there, order.sizes), self.shape)
 
     def move_output(self, origin: Origin, at: Positions, k: Any) -> Positions:
