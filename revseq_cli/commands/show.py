@@ -242,8 +242,7 @@ def _open_tensor(reference: Reference, name: str, types: TextTypes, *, stats: bo
 def _list_nodes(reference: Reference) -> Contents:
     """The ReverseSequence nodes of a model, or the one that is named."""
     from revseq_cli.formats.listings import Contents, Item
-    from revseq_cli.formats.onnx.graphs import OPERATOR  # few files are models
-    from revseq_cli.formats.onnx.models import Model
+    from revseq_cli.formats.onnx.models import OPERATOR, Model  # few files are models
 
     model = Model(reference.path)
     nodes = list(model.nodes.values())

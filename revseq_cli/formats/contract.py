@@ -310,7 +310,7 @@ class Location(Protocol):
 
     @property
     def head(self) -> Head | None:
-        """The first bytes of a .npy file, if they were read to find its format."""
+        """The first bytes of a .npy file, by which it was recognized."""
 
 
 class FormatModule(Protocol):

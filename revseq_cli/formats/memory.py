@@ -50,6 +50,8 @@ class MemorySource(Source):
         identity: Identity | None = None,
         order: str = "",
         columns: tuple[str, ...] = (),
+        path: str = "",
+        key: str = "",
     ) -> None:
         self.name = name
         self._values = values
@@ -59,6 +61,8 @@ class MemorySource(Source):
         self.sizes = values.shape
         self.order = order or _find_order(values)
         self.columns = columns
+        self.path = path
+        self.key = key
 
     @classmethod
     def of(cls, source: Source) -> MemorySource:

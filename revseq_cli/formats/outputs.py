@@ -48,7 +48,8 @@ def create_sink(
     elif replaces_store and _is_only_store(path, row):
         file = files.new_folder_version(path, inputs)
     else:
-        # If another command creates the file in the meantime, to add a tensor to it, that is kept.
+        # A file to which a tensor is added does not exist yet. If another command creates it in the
+        # meantime, that file is kept, with --overwrite, too.
         may_replace = overwrite and not _is_addition(reference, row)
         file = files.new_file(path, overwrite=may_replace, inputs=inputs, is_folder=row is ZARR)
     original = own_file

@@ -77,7 +77,7 @@ class Reference:
         reference = cls.file(text)
         if format_name is None:
             return reference
-        if forces_format or reference.may_have_format(format_name):
+        if forces_format or reference.may_take_format(format_name):
             return replace(reference, format=format_name)
         return reference
 
@@ -219,9 +219,7 @@ class Reference:
 
     @property
     def head(self) -> Head | None:
-        """The first bytes of a .npy file, if they were read to find its format."""
-        if "_recognition" not in vars(self):  # the format was typed, and the file not looked at
-            return None
+        """The first bytes of a .npy file, by which it was recognized."""
         return self._recognition.head
 
     @functools.cached_property
@@ -237,11 +235,11 @@ class Reference:
             return replace(recognized, format=row)
         return recognized
 
-    def may_have_format(self, format_name: str) -> bool:
-        """Whether nothing says that the input has another format than this.
+    def may_take_format(self, format_name: str) -> bool:
+        """Whether --input-format may count for this input: nothing says another format.
 
-        First bytes say it, and where they say nothing, the suffix of a format without first bytes
-        of its own.
+        The first bytes of a file say its format. If they do not, the suffixes of texts and raw
+        buffers do, such as .csv and .bin, since these have no first bytes of their own.
         """
         if self.inline is not None:
             return False
@@ -254,9 +252,8 @@ class Reference:
         if row is not None:
             return row.name == format_name
         row = self._row_by_suffix
-        if row is None:
-            return True
-        return not row.is_text and row is not RAW
+        says_format = row is not None and (row.is_text or row is RAW)
+        return not says_format
 
     @functools.cached_property
     def text(self) -> Text:

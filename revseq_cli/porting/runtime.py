@@ -23,9 +23,10 @@ from revseq_cli.core.errors import (
 )
 from revseq_cli.formats.contract import Source, Storage
 from revseq_cli.formats.memory import MemorySource
-from revseq_cli.formats.onnx.graphs import OPERATOR, RUNTIME
+from revseq_cli.formats.onnx.models import OPERATOR
 from revseq_cli.formats.onnx.runtime import (
     CPU,
+    RUNTIME,
     import_runtime,
     quote_errors,
     require_empty_written,

@@ -21,8 +21,7 @@ from revseq_cli.files.input_file import Identity
 from revseq_cli.formats import references
 from revseq_cli.formats.contract import Source, Storage, TextTypes
 from revseq_cli.formats.memory import MemorySource
-from revseq_cli.formats.onnx.graphs import OPERATOR
-from revseq_cli.formats.onnx.models import Model
+from revseq_cli.formats.onnx.models import OPERATOR, Model
 from revseq_cli.formats.onnx.parts import cut_out, find_missing, find_needed
 from revseq_cli.formats.onnx.runtime import (
     import_runtime,
@@ -43,8 +42,7 @@ class NodeTensor(MemorySource):
     """
 
     def __init__(self, name: str, values: NDArray[Any], path: str, files: list[Identity]) -> None:
-        super().__init__(name, values, Storage("onnx", {}), files[0])
-        self.path = path
+        super().__init__(name, values, Storage("onnx", {}), files[0], path=path)
         self._files = files
 
     @property
@@ -88,7 +86,7 @@ class NodeJob:
         self._node = node
         self._tensors = tensors
 
-    def open_role(self, role: str, types: TextTypes) -> Source:  # noqa: ARG002 - the model has them
+    def open_role(self, role: str, _types: TextTypes) -> Source:
         """The values of the node as the InputTensor, or its lengths."""
         if role == "InputTensor":
             return self._tensors[self._node.values]

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from revseq_cli.core.errors import FormatError, join_names
+from revseq_cli.core.errors import FormatError, join_names, printable
 from revseq_cli.core.tensors import DataType
-from revseq_cli.formats.onnx.graphs import OPERATOR, is_ours, make_no_node_error, shorten_name
+from revseq_cli.formats.onnx.runtime import RUNTIME
 from revseq_cli.formats.onnx.tensors import TYPES, read_proto
 from revseq_cli.formats.refusals import choose_tensor
 
+OPERATOR = "ReverseSequence"
+_LONGEST_NAME = 40  # characters of a name that are printed
 _INT = 2  # the number of this type of an attribute
 OpenSize = int | str  # the size of a dimension, or the name that a model has for it
 
@@ -50,7 +52,7 @@ def _read_stated(info: Any) -> Stated:
         if dim.HasField("dim_value"):
             sizes.append(dim.dim_value)
         else:
-            sizes.append(shorten_name(dim.dim_param) or "?")
+            sizes.append(_shorten_name(dim.dim_param) or "?")
     return Stated(data_type, tuple(sizes))
 
 
@@ -95,9 +97,9 @@ class Model:
         if not proto.HasField("graph"):
             raise FormatError("not an ONNX model", "a ModelProto", where=path)
         graph = proto.graph
-        nodes = [_read_node(node, path) for node in graph.node if is_ours(node)]
+        nodes = [_read_node(node, path) for node in graph.node if _is_ours(node)]
         if not nodes:
-            raise make_no_node_error(proto, path)
+            raise _make_no_node_error(proto, path)
         self.path = path
         self.proto = proto
         self.identity = identity
@@ -218,3 +220,62 @@ def _name_nodes(nodes: Sequence[Node]) -> dict[str, Node]:
                 key = f"output:{key}"
         named[key] = replace(node, key=key)
     return named
+
+
+def _is_ours(node: Any) -> bool:
+    """Whether a NodeProto is of the operator ReverseSequence."""
+    return node.op_type == OPERATOR and node.domain in ("", "ai.onnx")
+
+
+def _shorten_name(name: object) -> str:
+    """A name in a model, for messages."""
+    return printable(str(name)[:_LONGEST_NAME])
+
+
+def list_subgraphs(attribute: Any) -> list[Any]:
+    """The graphs inside a node, such as the branches of If and the body of Loop."""
+    graphs = list(attribute.graphs)
+    if attribute.HasField("g"):
+        graphs.append(attribute.g)
+    return graphs
+
+
+def _make_no_node_error(proto: Any, path: str) -> FormatError:
+    """The error of a model whose graph has no node of the operator, with the nodes elsewhere."""
+    names = list(_list_inner_nodes(proto.graph.node, ""))
+    for function in proto.functions:
+        where = f"the function {_shorten_name(function.name)}"
+        for node in function.node:
+            if _is_ours(node):
+                names.append(f"{_label_node(node)} in {where}")
+        names += _list_inner_nodes(function.node, f" of {where}")
+    if not names:
+        exporters = "exporters of TensorFlow and Keras write such nodes"
+        expected = f"a model with one in its graph: {exporters}, and those of PyTorch seldom do"
+        return FormatError(f"has no {OPERATOR} node", expected, where=path)
+    return FormatError(
+        f"its {OPERATOR} nodes are inside others: {join_names(names)}",
+        f"one in the graph itself: {RUNTIME} returns no values from inside",
+        "save the inputs of the node as .npy, and use those",
+        path,
+    )
+
+
+def _list_inner_nodes(nodes: Iterable[Any], where: str) -> Iterator[str]:
+    """The nodes of the operator in subgraphs, in words that say where they are.
+
+    `where` says so of the outer nodes.
+    """
+    for node in nodes:
+        for attribute in node.attribute:
+            inside = f"{_shorten_name(attribute.name)} of {node.op_type} {_label_node(node)}{where}"
+            for graph in list_subgraphs(attribute):
+                for inner in graph.node:
+                    if _is_ours(inner):
+                        yield f"{_label_node(inner)} in {inside}"
+                yield from _list_inner_nodes(graph.node, f", in {inside}")
+
+
+def _label_node(node: Any) -> str:
+    """A node's name, or that of its output."""
+    return _shorten_name(node.name or next(iter(node.output), "?"))

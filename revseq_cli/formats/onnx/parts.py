@@ -9,7 +9,7 @@ operators.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,7 @@ from typing import Any
 from revseq_cli.core.errors import FormatError, printable
 from revseq_cli.files import open_file
 from revseq_cli.files.input_file import Identity
-from revseq_cli.formats.onnx.graphs import list_inputs, walk_tensors
-from revseq_cli.formats.onnx.models import Model
+from revseq_cli.formats.onnx.models import Model, list_subgraphs
 from revseq_cli.formats.onnx.tensors import MOST_ELEMENT_BYTES
 
 _EXTERNAL = 1  # the number of this data_location
@@ -48,8 +47,19 @@ def find_needed(model: Model, names: Sequence[str], given: Collection[str]) -> s
             continue
         needed.add(name)
         if name in makers and name not in given:
-            pending += list_inputs(makers[name])
+            pending += _list_inputs(makers[name])
     return needed
+
+
+def _list_inputs(node: Any) -> Iterator[str]:
+    """The values that a node reads, also inside of it; an input that is left out has no name."""
+    yield from filter(None, node.input)
+    for attribute in node.attribute:
+        for graph in list_subgraphs(attribute):
+            for output in graph.output:
+                yield output.name
+            for inner in graph.node:
+                yield from _list_inputs(inner)
 
 
 def find_missing(model: Model, needed: set[str], given: Collection[str]) -> list[str]:
@@ -82,11 +92,25 @@ def cut_out(model: Model, names: Sequence[str], given: Collection[str]) -> Part:
         graph.output.add(name=name)
     files = [model.identity]
     room = MOST_ELEMENT_BYTES - proto.ByteSize()
-    for tensor in walk_tensors(proto):
+    for tensor in _walk_tensors(proto):
         if tensor.data_location == _EXTERNAL:
             files.append(_load_elements(tensor, model.path, room))
             room -= len(tensor.raw_data)
     return Part(proto, files)
+
+
+def _walk_tensors(message: Any) -> Iterator[Any]:
+    """Every TensorProto in a message: in subgraphs, functions and their attributes, too."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        yield message
+        return
+    for field, value in message.ListFields():
+        if not field.message_type:
+            continue
+        is_single = hasattr(value, "DESCRIPTOR")
+        parts = [value] if is_single else value
+        for part in parts:
+            yield from _walk_tensors(part)
 
 
 def _load_elements(tensor: Any, model_path: str, room: int) -> Identity:

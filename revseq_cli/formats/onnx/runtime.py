@@ -11,9 +11,9 @@ from typing import Any
 
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError
-from revseq_cli.formats.onnx.graphs import RUNTIME
 from revseq_cli.formats.refusals import import_extra
 
+RUNTIME = "ONNX Runtime"
 CPU = "CPUExecutionProvider"
 _WRITES_EMPTY = (1, 28)  # the first version whose CPU provider writes sequences of length 0
 _QUIET = 4  # ONNX Runtime prints only what ends the process

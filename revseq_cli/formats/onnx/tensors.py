@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from revseq_cli.core.dtypes import dtype_of, require_sizes
-from revseq_cli.core.errors import FormatError
+from revseq_cli.core.errors import DataTypeError, FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.files import open_file
 from revseq_cli.files.input_file import Identity
@@ -39,22 +39,22 @@ TYPES = {
 _NUMBERS = {data_type: number for number, data_type in TYPES.items()}
 
 
-def read_proto(path: str, message: str, name: str) -> tuple[Any, Identity]:
+def read_proto(path: str, message: str, where: str) -> tuple[Any, Identity]:
     """A file as a message of that class, such as TensorProto, and the state in which it was read.
 
     Fields that the package does not know are left out. FormatError if the file has no such message.
     """
-    onnx = import_extra("onnx", "a protobuf message of ONNX", name)
+    onnx = import_extra("onnx", "a protobuf message of ONNX", where)
     from google.protobuf.message import DecodeError  # onnx depends on it
 
-    with open_file(path, name=name) as fd:
+    with open_file(path, name=where) as fd:
         identity = fd.identity
         if identity.size > _MOST_BYTES:
             raise FormatError(
                 f"has {identity.size} bytes",
                 f"at most {_MOST_BYTES}, protobuf's limit",
                 "keep large tensors in .npy",
-                name,
+                where,
             )
         data = fd.read_all()
     try:
@@ -62,21 +62,9 @@ def read_proto(path: str, message: str, name: str) -> tuple[Any, Identity]:
     except DecodeError:
         seems, hint = describe_head(data[:64])
         found = f"no {message} of ONNX, or damaged: it looks like {seems}"
-        raise FormatError(found, f"a whole {message}", hint, name) from None
+        raise FormatError(found, f"a whole {message}", hint, where) from None
     proto.DiscardUnknownFields()
     return proto, identity
-
-
-class _FileTensor(MemorySource):
-    """The tensor of a file, which has been read whole; its key is "" if it has no name."""
-
-    def __init__(
-        self, name: str, values: NDArray[Any], path: str, key: str, identity: Identity
-    ) -> None:
-        details = {"tensor": key} if key else {}
-        super().__init__(name, values, Storage("onnx", details), identity)
-        self.path = path
-        self.key = key
 
 
 def open_source(location: Location, _types: TextTypes) -> Source:
@@ -84,33 +72,34 @@ def open_source(location: Location, _types: TextTypes) -> Source:
     return read_tensor_file(location.path, location.key)
 
 
-def read_tensor_file(path: str, key: str | None = None, name: str = "") -> Source:
-    """The tensor of a file; `name` is for messages.
+def read_tensor_file(path: str, key: str | None = None, where: str = "") -> Source:
+    """The tensor of a file, which messages call `where`, or else by its path.
 
     FormatError for damage, or if `key` is another tensor's.
     """
-    name = name or path
-    proto, identity = read_proto(path, "TensorProto", name)
+    where = where or path
+    proto, identity = read_proto(path, "TensorProto", where)
     if proto.data_type not in TYPES:
-        found = "no tensor of ONNX"
-        if proto.data_type:
-            found = f"its data type is ONNX's number {proto.data_type}"
-        raise FormatError(found, "a TensorProto of numbers of whole bytes", where=name)
+        expected = "a TensorProto of numbers of whole bytes"
+        if not proto.data_type:
+            raise FormatError("no tensor of ONNX", expected, where=where)
+        raise DataTypeError(f"ONNX's number {proto.data_type}", expected, where=where)
     if proto.data_location:
         raise FormatError(
             "its elements are in another file",
             "a tensor with its elements",
             "load and save it with the Python package onnx",
-            name,
+            where,
         )
-    key = choose_tensor([str(proto.name)], key, name)
-    require_sizes(tuple(proto.dims), name)
+    key = choose_tensor([str(proto.name)], key, where)
+    require_sizes(tuple(proto.dims), where)
     try:
         values = _read_elements(proto)
     except (ValueError, OverflowError, TypeError) as e:
         found = f"damaged: its elements are not those of its sizes and its data type: {e}"
-        raise make_damage_error(found, name) from None
-    return _FileTensor(name, values, path, key, identity)
+        raise make_damage_error(found, where) from None
+    storage = Storage("onnx", {"tensor": key} if key else {})
+    return MemorySource(where, values, storage, identity, path=path, key=key)
 
 
 def _read_elements(proto: Any) -> NDArray[Any]:
@@ -140,7 +129,7 @@ def write_to(stream: BinaryIO, source: Source) -> None:
 def create_sink(file: NewFile, template: Source, key: str, _original: Original | None) -> FileSink:
     """The sink of a new file of one tensor, with or without a name."""
     encode = partial(_encode_tensor, _make_header(template, key, file.name))
-    return WholeSink(file, template, encode, lambda path: read_tensor_file(path, name=file.name))
+    return WholeSink(file, template, encode, lambda path: read_tensor_file(path, where=file.name))
 
 
 def _make_header(template: Source, key: str, where: str) -> Any:
