@@ -356,7 +356,7 @@ def _open_with_job(
     request = _make_request(of_job, of_input, resources)
     a = options.make_request(resources, input=name_of_a, **of_a)
     job = loading.load_job(inputs.read_like(request, a))
-    return _Inputs(inputs.load_output(a, "A", like=job.values.desc), job.values, job)
+    return _Inputs(inputs.load_any_type(a, "A", like=job.values.desc), job.values, job)
 
 
 def _refuse_sizes(tensors: Sequence[str], settings: dict[str, Any]) -> Sequence[Reference]:

@@ -20,11 +20,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about, printable
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, about
 from revseq_cli.core.tensors import DataType, Sizes, TensorDesc
 from revseq_cli.formats.contract import Source, TextTypes
 from revseq_cli.formats.memory import MemorySource
@@ -122,22 +120,23 @@ def _open_lengths(
     types = TextTypes(request.lengths_dtype, DataType.UINT32)
     if reference:
         if reference.is_raw_buffer:
-            types = _find_types_of_bare(request, reference, values)
+            types = _find_types_of_raw_buffer(request, reference, values)
         try:
             return open_source(reference, types)
         except RevseqError as error:
-            hint = _find_attribute(reference)
+            from revseq_cli.pipeline import suggest  # most files have their lengths
+
+            hint = suggest.find_attribute(reference)
             if hint:
                 error.set_hint(hint)
             raise
     if complete:
         return complete.open_role(LENGTHS, types)
-    raise UsageError(
-        "no lengths are given",
-        "LENGTHS after INPUT, or --padding",
-        _find_attribute_with_lengths(values),
-        values.name,
-    )
+    from revseq_cli.pipeline import suggest  # most jobs have lengths
+
+    hint = suggest.find_attribute_with_lengths(values)
+    expected = "LENGTHS after INPUT, or --padding"
+    raise UsageError("no lengths are given", expected, hint, values.name)
 
 
 def _flatten_row(lengths: Source) -> Source:
@@ -150,44 +149,7 @@ def _flatten_row(lengths: Source) -> Source:
     return MemorySource(lengths.name, row, lengths.storage, lengths.identity)
 
 
-def _find_attribute(reference: Reference) -> str:
-    """A hint for a name such as x.h5::/x/lengths, where lengths is an attribute of x; else ""."""
-    if not reference.key or "/" not in reference.key.strip("/"):
-        return ""
-    key, _, attribute = reference.key.rpartition("/")
-    try:
-        source = open_source(replace(reference, key=key), TextTypes(None, DataType.UINT32))
-    except RevseqError:
-        return ""
-    meaning = source.meaning()
-    if meaning is None or attribute not in meaning.attributes:
-        return ""
-    return _write_attribute_hint(attribute, source)
-
-
-def _find_attribute_with_lengths(values: Source) -> str:
-    """A hint that names an attribute of INPUT with a whole number for each index; else ""."""
-    meaning = values.meaning()
-    if meaning is None:
-        return ""
-    for name, value in meaning.attributes.items():
-        numbers = np.asarray(value)
-        if numbers.dtype.kind not in "iu" or numbers.size < 2:
-            continue
-        if numbers.size in values.sizes and numbers.min() >= 0:
-            return _write_attribute_hint(name, values)
-    return ""
-
-
-def _write_attribute_hint(attribute: str, source: Source) -> str:
-    command = f"revseq show --json {platform.as_argument(source.name)}"
-    return (
-        f"its attribute {printable(attribute)} is not a tensor: "
-        f"to see its numbers and type them as LENGTHS, {command}"
-    )
-
-
-def _find_types_of_bare(request: Request, reference: Reference, values: Source) -> TextTypes:
+def _find_types_of_raw_buffer(request: Request, reference: Reference, values: Source) -> TextTypes:
     """The shape of lengths in a raw buffer, and the data type with which they fill the buffer."""
     shapes = _list_shapes(request, values)
     if not shapes:
@@ -229,11 +191,12 @@ def _find_types(request: Request, reference: Reference) -> TextTypes:
     return TextTypes(request.dtype, default, request.sizes)
 
 
-def load_output(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
-    """Open the output of a job: the values of the request, which messages call `name` if text.
+def load_any_type(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
+    """Open the values of a request, which messages call `name` if they are text.
 
-    It may have another data type than the request, which then is only for bytes that state none: an
-    output of a BFLOAT16 job may be saved as FLOAT32. What it does not state, it has from `like`.
+    If their file states a data type, they have that, even if the request has another one: an output
+    of a BFLOAT16 job may be saved as FLOAT32. Otherwise they have that of the request; or, like the
+    shape of a raw buffer, that of the tensor `like`.
     """
     reference = request.reference(request.values, name)
     types = _find_types(request, reference)
@@ -245,15 +208,24 @@ def load_output(request: Request, name: str, *, like: TensorDesc | None = None) 
 
 
 def load_tensor(request: Request, name: str, *, like: TensorDesc | None = None) -> Source:
-    """Open one tensor as `load_output` does.
+    """Open the values of a request as `load_any_type` does.
 
     UsageError if the request states another data type than the file.
     """
-    return _require_type(load_output(request, name, like=like), request.dtype)
+    return _require_type(load_any_type(request, name, like=like), request.dtype)
 
 
 def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
-    """Open two tensors to compare; first the one that says what the other one does not state."""
+    """Open two tensors to compare. The one opened first says what the other one does not state.
+
+        A                       B              first
+        any                     raw buffer     A
+        neither text nor raw    any            A
+        text or raw buffer      other files    B
+
+    If B is opened first, but turns out to be a text that states no data type, it has FLOAT64. If A
+    then states one, B is opened again, like A.
+    """
     a_reference = a.reference(a.values, "A")
     b_reference = b.reference(b.values, "B")
     if b_reference.is_raw_buffer or _has_own_type(a_reference):

@@ -135,7 +135,7 @@ def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     if lengths is None:
         return _make_padded_job(values, axis, batch_axis, request)
     if request.batch_axis is None and lengths.sizes == (1,):
-        batch_axis = None  # one length for all sequences: the batch axis of `like` is no matter
+        batch_axis = None  # one length for all sequences: the batch axis of `like` does not matter
     axis_map = align(values, lengths, axis, batch_axis, mask=request.mask)
     notes = (*values.notes, *lengths.notes, *compare_coordinates(values, lengths))
     if request.mask and axis_map:

@@ -17,6 +17,7 @@ from revseq_cli.operator.spec import (
     violations,
 )
 from revseq_cli.pipeline.alignment import describe_count
+from revseq_cli.pipeline.blocks import drop_axis
 from revseq_cli.pipeline.inputs import open_tensors
 from revseq_cli.pipeline.jobs import Job, make_axis_error, make_job
 from revseq_cli.pipeline.request import Request
@@ -68,10 +69,10 @@ def describe_misfit(job: Job, broken: Sequence[Constraint], hint: str = "") -> R
     if not 0 <= job.axis < len(values.sizes):
         return make_axis_error(values, job.axis, hint)
     full = lengths_sizes(values.sizes, job.axis)
-    short = values.sizes[: job.axis] + values.sizes[job.axis + 1 :]
+    without_axis = drop_axis(values.sizes, job.axis)
     shapes = in_braces(full)
-    if short:
-        shapes += f" or {in_braces(short)}"
+    if without_axis:
+        shapes += f" or {in_braces(without_axis)}"
     expected = (
         f"{prod(full):,}, one for each sequence along axis {job.axis} of {values.name}: {shapes}"
     )

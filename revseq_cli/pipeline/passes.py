@@ -213,12 +213,14 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: Array) -> A
     out = source.read_task(region).read().copy()  # a source in memory returns a view of itself
     for length in np.unique(clamped[clamped > part.start]).tolist():
         has_length = clamped == length
-        # The box around the sequences of this length, in the block and in the whole tensor.
+        # The box around the sequences of this length: in the block with the elements that move, and
+        # in the whole tensor with those from where they come.
         box = [slice(int(i.min()), int(i.max()) + 1) for i in has_length.nonzero()]
         box[axis] = slice(0, 1)
         chosen = has_length[tuple(box)]
         source_box = list(shift(tuple(box), region))
-        # Element j of the output is element length - 1 - j of the sequence, if j < length.
+        # Element j comes from element length - 1 - j, if j < length. With length 8, elements 2 to 4
+        # come from 5, 4 and 3, and so the part [2, 5) comes from [3, 6).
         source_box[axis] = slice(max(0, length - part.stop), length - part.start)
         reversed_part = np.flip(source.read_task(tuple(source_box)).read(), axis)
         box[axis] = slice(0, reversed_part.shape[axis])

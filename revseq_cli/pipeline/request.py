@@ -112,7 +112,7 @@ def _complete_axes(
         return axis, batch_axis
     if axis == system_batch:
         batch_axis = system_axis
-    elif axis == system_axis or system_batch == 0:
+    elif axis == system_axis or system_batch == 0:  # a batch that is first stays so for any axis
         batch_axis = system_batch
     if batch_axis is not None and batch_axis >= rank:
         return axis, None

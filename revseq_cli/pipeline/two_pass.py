@@ -40,7 +40,7 @@ from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import ReadTask, Source
 from revseq_cli.operator import kernel
 from revseq_cli.operator.kernel import Lengths
-from revseq_cli.pipeline.blocks import Tiling
+from revseq_cli.pipeline.blocks import Tiling, drop_axis
 
 _KEY_BITS = 16  # NumPy sorts integers of 16 bits fastest
 
@@ -104,8 +104,7 @@ class Tiles:
         if is_fortran:
             sizes = sizes[::-1]
             axis = len(sizes) - 1 - axis
-        across = sizes[:axis] + sizes[axis + 1 :]
-        block = np.moveaxis(matrix.reshape(-1, *across), 0, axis)
+        block = np.moveaxis(matrix.reshape(-1, *drop_axis(sizes, axis)), 0, axis)
         if is_fortran:
             return block.T
         return block
@@ -125,8 +124,7 @@ class Tiles:
         """The stripes of the panel of a block, from the left."""
         tiling = self.tiling
         before = self._count_columns_before(region)
-        panel = _drop(tiling.axis, sizes_of(region))
-        columns = prod(panel)
+        columns = prod(drop_axis(sizes_of(region), tiling.axis))
         column_bytes = tiling.rows * self.dtype.itemsize
         for left in range(0, columns, tiling.width):
             width = min(tiling.width, columns - left)
@@ -138,19 +136,15 @@ class Tiles:
         """The number of columns in all panels before that of a block; panels are in C order.
 
         For each dimension, the panels that begin at the same indices in the dimensions before it,
-        and at a lower index in it, fill a box.
+        and at a lower index in it, fill a box. Of 4 x 6 columns in panels of 2 x 3, those before
+        the panel at [2, 3] fill 2 x 6 above it, and 2 x 3 to its left.
         """
         axis = self.tiling.axis
-        sizes = _drop(axis, self.tiling.blocks.sizes)
-        panel = _drop(axis, sizes_of(region))
-        starts = _drop(axis, tuple(part.start for part in region))
+        sizes = drop_axis(self.tiling.blocks.sizes, axis)
+        panel = drop_axis(sizes_of(region), axis)
+        starts = drop_axis(tuple(part.start for part in region), axis)
         boxes = [(*panel[:d], starts[d], *sizes[d + 1 :]) for d in range(len(sizes))]
         return sum(map(prod, boxes))
-
-
-def _drop(axis: int, numbers: Sizes) -> Sizes:
-    """The numbers of all dimensions but the axis."""
-    return numbers[:axis] + numbers[axis + 1 :]
 
 
 @dataclass(frozen=True)
@@ -182,7 +176,9 @@ class _Stripe:
     def reverse_rows(self, file: InputFile, rows: slice, lengths: Lengths) -> Array:
         """Some rows of the reversed stripe, in which each column is reversed by its length.
 
-        An element of row r comes from row length - 1 - r if r < length, else it stays.
+        An element of row r comes from row length - 1 - r if r < length, else it stays. With lengths
+        5 and 6, row 2 comes from rows 2 and 3, and row 3 from rows 1 and 2: the window of both
+        begins at row 1, and ends before row 4.
         """
         shortest = int(lengths.min())
         longest = int(lengths.max())
@@ -218,10 +214,10 @@ def _as_bytes(tile: Array) -> memoryview:
 
 
 @contextlib.contextmanager
-def open_tiles(next_to: str, source: Source, tiling: Tiling, enough: int) -> Iterator[Tiles]:
+def open_tiles(next_to: str, source: Source, tiling: Tiling, memory: int) -> Iterator[Tiles]:
     """The new temporary file next to the file `next_to`, which is removed at the end.
 
-    DiskFullError if its disk has no room for it; with `enough` bytes of memory, it is not needed.
+    DiskFullError if its disk has no room for it; with so many bytes of `memory`, it is not needed.
     """
     scratch = Scratch(next_to)
     with FileTransaction(scratch):
@@ -229,6 +225,6 @@ def open_tiles(next_to: str, source: Source, tiling: Tiling, enough: int) -> Ite
             with local.open_to_write(scratch.temporary, scratch.name) as file:
                 file.allocate(source.desc.total_bytes)
         except DiskFullError as e:
-            e.set_hint(f"add --memory {enough}, or write to another disk")
+            e.set_hint(f"add --memory {memory}, or write to another disk")
             raise
         yield Tiles(scratch.temporary, scratch.name, word_of(source.dtype.itemsize), tiling)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,16 +34,10 @@ class ComputedTask:
 class View(Source):
     """A source that reads `source`, and is like it except for what a subclass changes.
 
-    `dimension_map` has the dimension of the source for each dimension of the view; None for one in
-    which the view repeats the source, and for which it has the number 1 in all tuples. Without a
-    map, both have the same dimensions.
+    A subclass with other dimensions overrides `map_dimensions`.
     """
 
-    def __init__(self, source: Source, dimension_map: Sequence[int | None] | None = None) -> None:
-        if dimension_map is None:
-            dimension_map = range(len(source.sizes))
-            self.dimensions = source.dimensions
-        self._dimension_map = dimension_map
+    def __init__(self, source: Source) -> None:
         self.source = source
         self.name = source.name
         self.key = source.key
@@ -53,13 +47,13 @@ class View(Source):
         self.order = source.order
         self.storage = source.storage
         self.encoded = source.encoded
-        self.sizes = self._map_dimensions(source.sizes)
+        self.sizes = self.map_dimensions(source.sizes)
         if source.chunks is not None:
-            self.chunks = self._map_dimensions(source.chunks)
+            self.chunks = self.map_dimensions(source.chunks)
 
-    def _map_dimensions(self, numbers: Sizes) -> Sizes:
+    def map_dimensions(self, numbers: Sizes) -> Sizes:
         """One number for each dimension of this view, from one for each dimension of the source."""
-        return tuple(1 if d is None else numbers[d] for d in self._dimension_map)
+        return numbers
 
     @property
     def files(self) -> list[Identity]:
@@ -71,7 +65,7 @@ class View(Source):
 
     @property
     def cut_alignments(self) -> list[Sizes]:
-        return list(map(self._map_dimensions, self.source.cut_alignments))
+        return list(map(self.map_dimensions, self.source.cut_alignments))
 
     @property
     def least_bytes(self) -> int:
@@ -97,6 +91,7 @@ class DerivedSource(View):
         make_task: Callable[[Region], ReadTask],
     ) -> None:
         super().__init__(source)
+        self.dimensions = source.dimensions
         self.dtype = dtype
         self._make_task = make_task
 
@@ -110,4 +105,5 @@ def as_bytes(source: Source) -> Source:
 
 
 def _read_bytes(source: Source, region: Region) -> ComputedTask:
+    """The task of a region, in a function of the module so that the source pickles."""
     return ComputedTask(operator.methodcaller("view", np.uint8), (source.read_task(region),))
