@@ -14,7 +14,7 @@ from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.dtypes import bits, describe_array
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError
-from revseq_cli.files.new import NewFile
+from revseq_cli.files.new import NewLocalFile
 from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import Storage
@@ -321,7 +321,7 @@ def _format_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
     """Replace a page: its name has the old content or the complete new one. Returns notes."""
-    file = NewFile(text.name, overwrite=True)
+    file = NewLocalFile(text.name, overwrite=True)
     with FileTransaction(file) as transaction:
         file.write(data)
         with files.open_file(text.name, text.identity):  # it is as it was when it was read

@@ -26,7 +26,7 @@ from folders import content, names
 from needs import WINDOWS, existing_signals
 from processes import gone, handles_signals, start, until, workers
 
-from revseq_cli.files.new import NewFile
+from revseq_cli.files.new import NewLocalFile
 from revseq_cli.files.transactions import FileTransaction
 
 JOB = ("run", "x.npy", "n.npy", "--axis", "1")
@@ -303,7 +303,7 @@ def test_h41_verify_finds_what_the_disk_has_changed(revseq, files, job):
 def test_h61_what_was_private_is_at_no_time_for_others(tmp_path):
     path = tmp_path / "y.npy"
     path.touch(0o600)
-    with FileTransaction(file := NewFile(str(path), overwrite=True)):
+    with FileTransaction(file := NewLocalFile(str(path), overwrite=True)):
         assert os.stat(file.temporary).st_mode & 0o777 == 0o600
     assert path.stat().st_mode & 0o777 == 0o600
 

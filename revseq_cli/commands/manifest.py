@@ -68,7 +68,7 @@ def _is_json(name: str, text: str) -> bool:
 
 def _refuse_output(path: str, entries: Iterable[Entry]) -> None:
     """FormatError if the manifest itself is the output of a job."""
-    manifest = files.name_key(files.real_path(path))
+    manifest = files.file_key(path)
     for entry in entries:
         if files.name_key(entry.output) == manifest:
             output = entry.options["output"]

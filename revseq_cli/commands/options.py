@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import click
 
-from revseq_cli import files
 from revseq_cli.commands.console import Console
 from revseq_cli.commands.groups import Group, settings_of
 from revseq_cli.commands.values import (
@@ -25,7 +24,7 @@ from revseq_cli.commands.values import (
 from revseq_cli.core import platform
 from revseq_cli.core.errors import UsageError
 from revseq_cli.core.tensors import DataType
-from revseq_cli.files.budget import DEFAULT_MEMORY
+from revseq_cli.files import budget
 from revseq_cli.formats import table
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel
 from revseq_cli.pipeline.resources import AUTO, DASK, ENGINES, Resources
@@ -150,7 +149,7 @@ _RESOURCE_OPTIONS = (
         help="Use at most N cores.  [default: all available]",
     ),
     Group.WORK.session_option(
-        "--memory", type=Parsed("size", parse_bytes), default=f"{DEFAULT_MEMORY >> 30}GiB",
+        "--memory", type=Parsed("size", parse_bytes), default=f"{budget.DEFAULT_MEMORY >> 30}GiB",
         help="The most data that all workers together hold in memory. K, M and G are powers of "
         "1024; KB, MB and GB are powers of 1000.",
     ),
@@ -274,7 +273,7 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
         scheduler = None
     elif scheduler:
         _refuse_web_address(scheduler)
-    files.limit_memory(memory)
+    budget.limit_memory(memory)
     return Resources(engine, cores or 0, memory, scheduler or "")
 
 
@@ -309,9 +308,9 @@ def _take_console(parameters: dict[str, Any]) -> Console:
 
 def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> NewFile:
     """The new file of a picture; UsageError for a name that it cannot have."""
-    from revseq_cli.files.new import NewFile  # --help must not load NumPy
+    from revseq_cli.files.new import NewLocalFile  # --help must not load NumPy
 
     if not path.lower().endswith(".svg"):
         hint = f"to write SVG, add --picture {platform.quote(os.path.splitext(path)[0] + '.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
-    return NewFile(path, overwrite=overwrite, inputs=inputs)
+    return NewLocalFile(path, overwrite=overwrite, inputs=inputs)

@@ -25,8 +25,7 @@ from revseq_cli.commands.entries import Entry
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import EngineError, RevseqError, put_into_words
 from revseq_cli.files.local import UnnamedFile
-from revseq_cli.files.new import NewFile
-from revseq_cli.files.temporary_names import mark_temporary_files, temporary_pattern
+from revseq_cli.files.new import NewFile, mark_temporary_files, temporary_pattern
 from revseq_cli.files.transactions import FileGroup
 from revseq_cli.formats import table
 from revseq_cli.pipeline import executors, loading, passes
@@ -339,11 +338,11 @@ def _run_job(
     job = loading.load_job(request)
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     planned = replace(outcome, planned=True)
-    if not files.has_folder(entry.output):
+    if not files.has_parent(entry.output):
         if setup.plans:  # nothing is written, not even the folder that a sink needs
             plan_pass(job.values, None, resources, job)
             return planned, None
-        files.make_folder(entry.output)
+        files.make_parent(entry.output)
     sink = run.new_sink(
         job,
         request,

@@ -470,11 +470,6 @@ def name_key(path: str) -> str:
     return path.casefold() if sys.platform == "darwin" else os.path.normcase(path)
 
 
-def file_key(path: str) -> str:
-    """What is equal for all names of one file, links among them. It may not exist yet."""
-    return name_key(real_path(path))
-
-
 def quote(text: str) -> str:
     """The text as one word of a command line."""
     if sys.platform == "win32":

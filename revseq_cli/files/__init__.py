@@ -4,7 +4,7 @@ A path names a file of this machine, or is an address such as s3://bucket/x.npy.
 package asks which.
 
 - `input_file`: the protocol to read a file, and its identity, which tells whether it has changed
-- `new`: the protocol to write a file or a folder under a temporary name; `temporary_names`
+- `new`: the protocol to write a file or a folder under a temporary name
 - `transactions`: the new files of a job, or of many jobs, which are named when all are complete
 - `local`: files of this machine, open for reading or writing; `copies`: parts of inputs into them
 - `folders`: folders whose files are read and written together, as those of Zarr stores are
@@ -12,18 +12,31 @@ package asks which.
 - `address`: the parts of an address, and the secrets that no message may have
 - `event_loop` and `budget`: coroutines without threads, and how many requests wait together
 - `remote`: the same protocols for files at addresses
+
+One file has several names. For a file x.npy, to which a link link.npy leads, these functions give:
+
+| function        | for a path                            | for an address                        |
+|-----------------|---------------------------------------|---------------------------------------|
+| `parse_name`    | the path; for file:///x.npy, too      | an `Address`, which hides its secrets |
+| `absolute`      | /folder/link.npy: still the link      | the address                           |
+| `make_resolver` | /folder/x.npy: the file itself        | the address                           |
+| `name_key`      | what is equal for two such real paths | `canonical`: equal for all aliases    |
+| `file_key`      | the `name_key` of the file itself     | `canonical`                           |
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import glob
+import importlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import UsageError
@@ -39,49 +52,61 @@ if TYPE_CHECKING:
 # Imports inside the functions keep NumPy from those who read no file, and fsspec from those who use
 # no addresses.
 
+_Rest = ParamSpec("_Rest")
+_Result = TypeVar("_Result")
+_OfPath = Callable[Concatenate[str, _Rest], _Result]
+
+
+def _or_remote(module: str) -> Callable[[_OfPath[_Rest, _Result]], _OfPath[_Rest, _Result]]:
+    """Let a function do its work for paths of this machine only.
+
+    For an address, the function of the same name in that module of `remote` is called instead.
+    """
+
+    def decorate(function: _OfPath[_Rest, _Result]) -> _OfPath[_Rest, _Result]:
+        @functools.wraps(function)
+        def choose(path: str, /, *others: _Rest.args, **options: _Rest.kwargs) -> _Result:
+            if not is_address(path):
+                return function(path, *others, **options)
+            remote = importlib.import_module(f"revseq_cli.files.remote.{module}")
+            result: _Result = getattr(remote, function.__name__)(path, *others, **options)
+            return result
+
+        return choose
+
+    return decorate
+
 
 # Reading
 
 
-@contextlib.contextmanager
-def open_file(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[InputFile]:
+@_or_remote("fetched")
+def open_file(
+    path: str, unchanged: Identity | None = None, name: str = ""
+) -> AbstractContextManager[InputFile]:
     """A file for reading; it must be as it was at `unchanged`.
 
     `name` is what to call it, if that is not its path.
     """
-    if is_address(path):
-        from revseq_cli.files.remote import fetched
+    from revseq_cli.files.local import open_local
 
-        with fetched.open_input(path, unchanged, name) as remote:
-            yield remote
-    else:
-        from revseq_cli.files.local import open_local
-
-        with open_local(parse_name(path), unchanged, name) as local:
-            yield local
+    return open_local(parse_name(path), unchanged, name)
 
 
+@_or_remote("folder")
 def open_folder(path: str) -> Folder:
     """A folder whose files are read and written together."""
-    if is_address(path):
-        from revseq_cli.files.remote.folder import RemoteFolder
-
-        return RemoteFolder(path)
     from revseq_cli.files.folders import LocalFolder
 
     return LocalFolder(path)
 
 
+@_or_remote("states")
 def recheck(path: str, identity: Identity) -> None:
     """TensorIOError if a file is not as it was at `identity`."""
-    if is_address(path):
-        from revseq_cli.files.remote import states
+    from revseq_cli.files.local import recheck_local
 
-        states.recheck(path, identity)
-    else:
-        from revseq_cli.files.local import recheck_local
-
-        recheck_local(path, identity)
+    recheck_local(path, identity)
 
 
 def refresh_states(paths: Collection[str]) -> None:
@@ -92,19 +117,16 @@ def refresh_states(paths: Collection[str]) -> None:
         states.refresh_states(paths)
 
 
+@_or_remote("fetched")
 def fetch(path: str, identity: Identity) -> None:
-    """Fetch a remote file of which all will be read.
+    """Fetch a remote file of which all will be read; nothing is done for one of this machine.
 
-    From now on this process, and its forks, find its bytes here. Nothing is done for a file of this
-    machine, or if the temporary folder has no room for it.
+    From now on this process, and its forks, find its bytes here, if the temporary folder has room
+    for them.
     """
-    if is_address(path):
-        from revseq_cli.files.remote import fetched
-
-        fetched.fetch(path, identity)
 
 
-def fetch_for_jobs(paths: Iterable[str]) -> contextlib.AbstractContextManager[None]:
+def fetch_for_jobs(paths: Iterable[str]) -> AbstractContextManager[None]:
     """Fetch those of the files that are remote, for several jobs that begin inside the context."""
     remote = [path for path in paths if is_address(path)]
     if not remote:
@@ -112,11 +134,6 @@ def fetch_for_jobs(paths: Iterable[str]) -> contextlib.AbstractContextManager[No
     from revseq_cli.files.remote import fetched
 
     return fetched.fetch_for_jobs(remote)
-
-
-def limit_memory(size: int) -> None:
-    """Hold at most so many bytes of remote files at once, from now on."""
-    budget.limit_memory(size)
 
 
 def copy_cache() -> RemoteCache | None:
@@ -172,27 +189,19 @@ def cheap_run(path: str) -> int:
 # What is there
 
 
+@_or_remote("states")
 def exists(path: str) -> bool:
     """Whether there is such a file; for an address, whether its server says so."""
-    if is_address(path):
-        from revseq_cli.files.remote import states
-
-        return states.has_file(path)
     return os.path.exists(path)
 
 
-def is_folder(path: str, *, assumed: bool = False) -> bool:
+@_or_remote("fetched")
+def is_folder(path: str, *, assumed: bool = False) -> bool:  # noqa: ARG001 - of an address
     """Whether it is a folder, or files are below that address.
 
     The server of an address is not asked if the folder is `assumed`.
     """
-    if not is_address(path):
-        return os.path.isdir(path)
-    if assumed:
-        return True
-    from revseq_cli.files.remote import fetched
-
-    return fetched.is_folder(path)
+    return os.path.isdir(path)
 
 
 def can_list_files(path: str) -> bool:
@@ -200,34 +209,20 @@ def can_list_files(path: str) -> bool:
     return not (is_address(path) and is_web(path))
 
 
+@_or_remote("folder")
 def has_any(path: str, names: Collection[str]) -> bool:
     """Whether one of these files is in the folder."""
-    if not is_address(path):
-        return any(os.path.exists(os.path.join(path, name)) for name in names)
-    from revseq_cli.files.remote import folder
-
-    return folder.has_any(path, names)
+    return any(os.path.exists(os.path.join(path, name)) for name in names)
 
 
-def list_files(path: str) -> dict[str, Identity] | None:
-    """The states of the files below an address, none for a web server.
+@_or_remote("folder")
+def list_files(path: str, *, again: bool = False) -> dict[str, Identity] | None:  # noqa: ARG001
+    """The state of each file below an address, by its path there; empty for a web server.
 
-    None for a folder of this machine.
+    They are listed once in each job, unless it must be done `again`. None for a folder of this
+    machine, whose files nobody needs to list in advance.
     """
-    if not is_address(path):
-        return None
-    from revseq_cli.files.remote import folder
-
-    return folder.list_files(path)
-
-
-def list_files_once(path: str) -> dict[str, Identity] | None:
-    """The same as `list_files`, as this job has listed them already."""
-    if not is_address(path):
-        return None
-    from revseq_cli.files.remote import folder
-
-    return folder.list_files_once(path)
+    return None
 
 
 def cache_states(paths: Iterable[str]) -> None:
@@ -239,15 +234,12 @@ def cache_states(paths: Iterable[str]) -> None:
         states.cache_states(remote)
 
 
+@_or_remote("states")
 def time_of_change(path: str) -> int | None:
     """When a file, or anything in a folder, was changed last, in nanoseconds.
 
     None if there is none.
     """
-    if is_address(path):
-        from revseq_cli.files.remote import states
-
-        return states.time_of_change(path)
     try:
         status = os.stat(path)
     except OSError:
@@ -260,15 +252,12 @@ def time_of_change(path: str) -> int | None:
     return latest
 
 
+@_or_remote("states")
 def list_matching(pattern: str) -> list[str]:
     """The files and folders that match a pattern, in the order of their names.
 
     Folders end in a slash.
     """
-    if is_address(pattern):
-        from revseq_cli.files.remote import states
-
-        return states.list_matching(pattern)
     path = parse_name(pattern)
     names = sorted(glob.glob(path, recursive=True))
     # The listing of a folder says which names in it are folders, without a look at each.
@@ -319,13 +308,11 @@ def absolute(path: str) -> str:
     return path if is_address(path) else os.path.abspath(path)
 
 
-def real_path(path: str) -> str:
-    """The path of the file itself, without links; an address as it is."""
-    return path if is_address(path) else platform.real_path(path)
-
-
 def make_resolver() -> Callable[[str], str]:
-    """A function like `real_path` for the names of many files, which looks at each folder once."""
+    """A function that gives the path of the file itself, without links, or the address.
+
+    It is for the names of many files, and looks at each folder once.
+    """
     resolve = platform.make_resolver()
 
     def resolve_name(text: str) -> str:
@@ -342,7 +329,7 @@ def name_key(path: str) -> str:
 
 def file_key(path: str) -> str:
     """What is equal for all names of one file, links and addresses among them."""
-    return name_key(real_path(path))
+    return name_key(path if is_address(path) else platform.real_path(path))
 
 
 def join(folder: str, name: str) -> str:
@@ -355,33 +342,27 @@ def join(folder: str, name: str) -> str:
 # Writing
 
 
+@_or_remote("new")
 def new_file(
     path: str, *, overwrite: bool, inputs: Iterable[Identity] = (), is_folder: bool = False
 ) -> NewFile:
     """A file to write, or a folder; RevseqError now for all that could refuse its name."""
-    if is_address(path):
-        from revseq_cli.files.remote.new import NewRemoteFile, NewRemoteStore
+    from revseq_cli.files.new import NewFolder, NewLocalFile
 
-        kind = NewRemoteStore if is_folder else NewRemoteFile
-        return kind(path, overwrite=overwrite, inputs=inputs)
-    from revseq_cli.files.new import NewFile, NewFolder
-
-    local_kind = NewFolder if is_folder else NewFile
-    return local_kind(path, overwrite=overwrite, inputs=inputs)
+    kind = NewFolder if is_folder else NewLocalFile
+    return kind(path, overwrite=overwrite, inputs=inputs)
 
 
-def new_version(path: str, unchanged: Identity, inputs: Iterable[Identity] = ()) -> NewFile:
-    """A file of this machine to write, which replaces the one that was so at `unchanged`."""
-    from revseq_cli.files.new import NewVersion
+def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
+    """A file of this machine to write, which replaces the one that was so at `unchanged`.
 
+    With None, it is a folder that replaces the one of its name.
+    """
+    from revseq_cli.files.new import NewFolderVersion, NewVersion
+
+    if unchanged is None:
+        return NewFolderVersion(path, overwrite=True, inputs=inputs)
     return NewVersion(path, unchanged, inputs)
-
-
-def new_folder_version(path: str, inputs: Iterable[Identity] = ()) -> NewFile:
-    """A folder of this machine to write, which replaces the one of its name."""
-    from revseq_cli.files.new import NewFolderVersion
-
-    return NewFolderVersion(path, overwrite=True, inputs=inputs)
 
 
 def can_be_added_to(path: str) -> bool:
@@ -392,14 +373,14 @@ def can_be_added_to(path: str) -> bool:
     return not is_address(path)
 
 
-def has_folder(path: str) -> bool:
+def has_parent(path: str) -> bool:
     """Whether the folder of a new file is there. Buckets need no folders."""
     return is_address(path) or os.path.isdir(os.path.dirname(path) or os.curdir)
 
 
-def make_folder(path: str) -> None:
+def make_parent(path: str) -> None:
     """Make the folder of a new file."""
-    if not has_folder(path):
+    if not has_parent(path):
         os.makedirs(os.path.dirname(path), exist_ok=True)
 
 
@@ -412,9 +393,9 @@ def folder_of_temporary_files(path: str) -> Path:
     return Path(tempfile.gettempdir())
 
 
+@_or_remote("new")
 def remove_partial_store(path: str, mark: str) -> None:
-    """Remove a store at an address that jobs with that mark have written in part."""
-    if is_address(path):
-        from revseq_cli.files.remote import new
+    """Remove a store at an address that jobs with that mark have written in part.
 
-        new.remove_partial_store(path, mark)
+    What workers leave on this machine are temporary files, which the batch removes.
+    """

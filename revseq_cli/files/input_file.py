@@ -17,15 +17,16 @@ class Identity:
     """One state of a file: device, inode, size in bytes, and the times of its last changes in ns.
 
     `changed` is the time of the content, which a program can set. `touched` is the system's own
-    time, which nobody can set; new rights or names change it, too. Two identities are compared
-    without the device, since every host has its own number for a shared file system.
+    time, which nobody can set; new rights or names change it, too. A server has no such time. Two
+    identities are compared without the device, since every host has its own number for a shared
+    file system.
     """
 
     device: int = field(compare=False, repr=False)
     inode: int
     size: int
     changed: int
-    touched: int
+    touched: int = 0
 
     def is_of(self, status: os.stat_result) -> bool:
         """Whether it is the file of that status, changed or not."""

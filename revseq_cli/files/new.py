@@ -1,7 +1,12 @@
 """New files: each is written under a temporary name, and gets its own name when it is complete.
 
-`NewFile` is a file that may replace another, `NewVersion` one that must replace a certain state of
-it, `NewFolder` and `NewFolderVersion` the same for folders, and `Scratch` never gets a name.
+`NewFile` is the protocol. `NewLocalFile` is a file of this machine, which may replace another, and
+`NewVersion` one that must replace a certain state of it. `NewFolder` and `NewFolderVersion` are the
+same for folders, and `Scratch` never gets a name. `remote.new` has files at addresses.
+
+A run that is killed may leave files of temporary names. Later runs ignore them, and users can
+delete them. The jobs of a batch put its mark into their names, so that the batch can clean up after
+a worker that died.
 """
 
 from __future__ import annotations
@@ -26,11 +31,38 @@ from revseq_cli.files.system_errors import (
     retry_while_in_use,
     wrap_os_errors,
 )
-from revseq_cli.files.temporary_names import make_temporary_name
 
 _REPLACE = "to replace it, add --overwrite"
 _NAME = "the name of a file to write"
 _CREATED_MEANWHILE = "was created by another program in the meantime"
+_PREFIX = ".revseq-"
+_mark = ""
+
+
+def mark_temporary_files(mark: str) -> None:
+    """Put the mark of a batch into all temporary names of this process from now on."""
+    global _mark
+    _mark = mark
+
+
+def make_temporary_name() -> str:
+    """A new name of a temporary file."""
+    return f"{_PREFIX}{_mark}{os.urandom(8).hex()}.tmp"
+
+
+def temporary_pattern(mark: str) -> str:
+    """The pattern of all temporary names with that mark."""
+    return f"{_PREFIX}{mark}*.tmp"
+
+
+def has_batch_mark(name: str, mark: str) -> bool:
+    """Whether it is a temporary name with that mark."""
+    return name.startswith(f"{_PREFIX}{mark}")
+
+
+def is_of_this_batch(name: str) -> bool:
+    """Whether it is a temporary name of the batch whose job this process does, if it does one."""
+    return bool(_mark) and has_batch_mark(name, _mark)
 
 
 def make_input_error(name: str) -> TensorIOError:
@@ -40,127 +72,50 @@ def make_input_error(name: str) -> TensorIOError:
 
 
 class NewFile:
-    """A file to write, whose name keeps its old content, or none, until the end.
+    """What is written under a temporary name, and gets its own name when it is complete.
 
     To make one checks the name before any work, and writes nothing. Then `FileTransaction` calls
-    the steps `create`, `flush` and `take_name`, and in any case `remove`. Each raises the OSError
-    of the system.
+    the steps `create`, `flush`, `take_name` and `flush_folder`, and in any case `remove`. Each
+    raises the OSError of the system. Here, the steps are those of a temporary file without a name
+    to take, which need not be on the disk.
 
-    `temporary` is the path of the temporary file, which is next to the file, and exists if
-    `is_created`. Other temporary files of the job are next to the file `next_to`.
+    `name` is what to call it in an error. `temporary` is the path of the temporary file on this
+    machine, which exists if `is_created`. Other temporary files of the job are next to the file
+    `next_to`.
     """
 
+    name: str
+    temporary: str
+    next_to: str
+    is_created = False
+    folder = ""  # the one to flush when the file has its name; "" if there is none on this machine
     address = ""  # of a Zarr store whose chunks are uploaded by workers
     reaches_workers = True  # whether workers in other processes, or on other machines, can write it
-    _mode = 0o666
+    _mode = 0o600  # of the temporary file
 
-    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
-        path = local_path(path) or path
-        self.name = path
-        self.next_to = path
-        self.is_created = False
-        self._overwrite = overwrite
-        self._inputs = tuple(inputs)
-        if is_address(path):  # of a picture, for example
-            raise TensorIOError("an address", "a file of this machine", where=path)
-        fault, hint = platform.name_fault(path)
-        if fault:
-            raise TensorIOError(fault, _NAME, hint, path)
-        self._final = Path(platform.real_path(path))  # a link stays, and what it names is replaced
-        self._old: os.stat_result | None = None  # of the file that is to be replaced
-        self._refuse_name()
-        self.temporary = str(self._final.with_name(make_temporary_name()))
-
-    def _refuse_name(self) -> None:
-        """Refuse a name that could not be given or replaced."""
-        if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
-            hint = f"to write a file, type {platform.quote(os.path.normpath(self.name))}"
-            raise TensorIOError("the name of a folder", _NAME, hint, self.name)
-        with wrap_os_errors(self.name, "write"), contextlib.suppress(FileNotFoundError):
-            self._old = self._final.stat()
-        if self._old:
-            self._refuse_old(self._old)
-        self._refuse_folder()
-
-    def _refuse_old(self, status: os.stat_result) -> None:
-        """Refuse to replace what has the name."""
-        if stat.S_ISDIR(status.st_mode):
-            raise TensorIOError("a folder", _NAME, where=self.name)
-        if not stat.S_ISREG(status.st_mode):
-            raise TensorIOError("a pipe or a device", _NAME, where=self.name)
-        is_standard_input = is_standard_stream(status, 0)
-        if is_standard_input or any(identity.is_of(status) for identity in self._inputs):
-            raise make_input_error(self.name)
-        if not self._overwrite:
-            raise make_exists_error(self.name)
-        if platform.is_protected(status):
-            hint = f"attrib -r {platform.quote(self.name)}"
-            raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)
-
-    def _refuse_folder(self) -> None:
-        """Refuse a name in a folder that is not there, or that may not be written to."""
-        folder = self._final.parent
-        if not folder.is_dir():
-            above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
-            can_be_made = above and above.is_dir() and _is_writable(above)
-            hint = f"{platform.MAKE_FOLDER} {platform.quote(str(folder))}" if can_be_made else ""
-            raise TensorIOError(
-                f"cannot write: no such folder as {folder}", hint=hint, where=self.name
-            )
-        if not _is_writable(folder):
-            number = errno.EROFS if platform.is_read_only(folder) else errno.EACCES
-            raise make_os_error(self.name, "write", OSError(number, os.strerror(number)))
+    def create(self) -> None:
+        """Create the temporary file, empty."""
+        fd = platform.create_file(self.temporary, self._mode)
+        self.is_created = True
+        os.close(fd)
 
     def write(self, data: bytes) -> None:
         """Write the whole content at once into the temporary file."""
         with open_to_write(self.temporary, self.name) as file:
             file.write(data, 0)
 
-    def create(self) -> None:
-        """Create the temporary file, empty.
-
-        Nobody can read it who may not read the file that it replaces.
-        """
-        mode = 0o600 if self._old else self._mode
-        fd = platform.create_file(self.temporary, mode)
-        self.is_created = True
-        os.close(fd)
-
     def begin_flush(self) -> None:
         """Let the system begin to bring the temporary file to the disk, without waiting for it."""
-        with open_to_write(self.temporary, self.name) as file:
-            platform.start_writeback(file.fd, 0, 0)
 
     def flush(self) -> None:
-        """Return when the temporary file is on the disk.
-
-        It has the owner and the rights of the file that it replaces.
-        """
-        flush_file(self.temporary, self._old)
+        """Return when the temporary file is on the disk."""
 
     def identify(self) -> tuple[int, int] | None:
         """What stays the same when the temporary file gets its name; None for one at an address."""
-        status = os.stat(self.temporary)
-        return status.st_dev, status.st_ino
+        return None
 
     def take_name(self) -> None:
         """Give the file its name; without `overwrite` it never replaces another."""
-        rename = functools.partial(
-            platform.rename_file, self.temporary, self._final, free=not self._overwrite
-        )
-        try:
-            retry_while_in_use(rename, platform.keeps_name)
-        except FileExistsError:
-            raise FileThereError(_CREATED_MEANWHILE, "a new file", _REPLACE, self.name) from None
-        except OSError as e:
-            if not self._old or not platform.keeps_name(e):
-                raise
-            raise make_in_use_error(self.name, "replace") from None
-
-    @property
-    def folder(self) -> str:
-        """The folder to flush when the file has its name; "" if there is none on this machine."""
-        return str(self._final.parent)
 
     def flush_folder(self) -> str:
         """Return when the name is on the disk; a note where it may not last."""
@@ -180,11 +135,110 @@ class NewFile:
             self.is_created = False
 
 
+class _NewLocal(NewFile):
+    """Something new of this machine, whose temporary name is next to the name that it gets."""
+
+    def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
+        path = local_path(path) or path
+        self.name = path
+        self.next_to = path
+        self._overwrite = overwrite
+        self._inputs = tuple(inputs)
+        if is_address(path):  # of a picture, for example
+            raise TensorIOError("an address", "a file of this machine", where=path)
+        fault, hint = platform.name_fault(path)
+        if fault:
+            raise TensorIOError(fault, _NAME, hint, path)
+        self._final = Path(platform.real_path(path))  # a link stays, and what it names is replaced
+        self.folder = str(self._final.parent)
+        self._refuse_name()
+        self.temporary = str(self._final.with_name(make_temporary_name()))
+
+    def _refuse_name(self) -> None:
+        """Refuse a name that could not be given or replaced."""
+        self._refuse_folder()
+
+    def _refuse_folder(self) -> None:
+        """Refuse a name in a folder that is not there, or that may not be written to."""
+        folder = self._final.parent
+        if not folder.is_dir():
+            above = next(filter(os.path.lexists, (folder, *folder.parents)), None)
+            can_be_made = above and above.is_dir() and _is_writable(above)
+            hint = f"{platform.MAKE_FOLDER} {platform.quote(str(folder))}" if can_be_made else ""
+            raise TensorIOError(
+                f"cannot write: no such folder as {folder}", hint=hint, where=self.name
+            )
+        if not _is_writable(folder):
+            number = errno.EROFS if platform.is_read_only(folder) else errno.EACCES
+            raise make_os_error(self.name, "write", OSError(number, os.strerror(number)))
+
+    def identify(self) -> tuple[int, int]:
+        status = os.stat(self.temporary)
+        return status.st_dev, status.st_ino
+
+
+class NewLocalFile(_NewLocal):
+    """A file to write, whose name keeps its old content, or none, until the end."""
+
+    _old: os.stat_result | None = None  # of the file that is to be replaced
+    _mode = 0o666
+
+    def _refuse_name(self) -> None:
+        if os.path.basename(self.name) in ("", ".", "..") and not self._final.is_dir():
+            hint = f"to write a file, type {platform.quote(os.path.normpath(self.name))}"
+            raise TensorIOError("the name of a folder", _NAME, hint, self.name)
+        with wrap_os_errors(self.name, "write"), contextlib.suppress(FileNotFoundError):
+            self._old = self._final.stat()
+        if self._old:
+            self._refuse_old(self._old)
+            self._mode = 0o600  # nobody can read it who may not read the file that it replaces
+        self._refuse_folder()
+
+    def _refuse_old(self, status: os.stat_result) -> None:
+        """Refuse to replace what has the name."""
+        if stat.S_ISDIR(status.st_mode):
+            raise TensorIOError("a folder", _NAME, where=self.name)
+        if not stat.S_ISREG(status.st_mode):
+            raise TensorIOError("a pipe or a device", _NAME, where=self.name)
+        is_standard_input = is_standard_stream(status, 0)
+        if is_standard_input or any(identity.is_of(status) for identity in self._inputs):
+            raise make_input_error(self.name)
+        if not self._overwrite:
+            raise make_exists_error(self.name)
+        if platform.is_protected(status):
+            hint = f"attrib -r {platform.quote(self.name)}"
+            raise TensorIOError("read-only", "a file that may be replaced", hint, self.name)
+
+    def begin_flush(self) -> None:
+        with open_to_write(self.temporary, self.name) as file:
+            platform.start_writeback(file.fd, 0, 0)
+
+    def flush(self) -> None:
+        """Return when the temporary file is on the disk.
+
+        It has the owner and the rights of the file that it replaces.
+        """
+        flush_file(self.temporary, self._old)
+
+    def take_name(self) -> None:
+        rename = functools.partial(
+            platform.rename_file, self.temporary, self._final, free=not self._overwrite
+        )
+        try:
+            retry_while_in_use(rename, platform.keeps_name)
+        except FileExistsError:
+            raise FileThereError(_CREATED_MEANWHILE, "a new file", _REPLACE, self.name) from None
+        except OSError as e:
+            if not self._old or not platform.keeps_name(e):
+                raise
+            raise make_in_use_error(self.name, "replace") from None
+
+
 def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-class NewVersion(NewFile):
+class NewVersion(NewLocalFile):
     """A file to write that replaces the one of its name, a copy of that one with something added.
 
     It gets its name only if that file is as it was at `unchanged`: what another program adds in the
@@ -196,7 +250,7 @@ class NewVersion(NewFile):
         super().__init__(path, overwrite=True, inputs=inputs)
 
     def take_name(self) -> None:
-        with platform.lock_folder(str(self._final.parent)):
+        with platform.lock_folder(self.folder):
             try:
                 is_same = identity_of(self._final.stat()) == self._unchanged
             except FileNotFoundError:
@@ -206,7 +260,7 @@ class NewVersion(NewFile):
             super().take_name()
 
 
-class NewFolder(NewFile):
+class NewFolder(_NewLocal):
     """A folder to write; none that exists is replaced, since that takes more than one step."""
 
     def _refuse_name(self) -> None:
@@ -221,9 +275,6 @@ class NewFolder(NewFile):
     def create(self) -> None:
         Path(self.temporary).mkdir()
         self.is_created = True
-
-    def begin_flush(self) -> None:
-        """Nothing to begin: a folder is flushed file by file."""
 
     def flush(self) -> None:
         """Return when all that is in it is on the disk."""
@@ -280,7 +331,7 @@ class NewFolderVersion(NewFolder):
             os.chmod(self.temporary, stat.S_IMODE(self._final.stat().st_mode))
 
     def take_name(self) -> None:
-        with platform.lock_folder(str(self._final.parent)):
+        with platform.lock_folder(self.folder):
             try:
                 now = _list_below(self._final)
             except FileNotFoundError:
@@ -318,38 +369,24 @@ def _identities(statuses: Mapping[str, os.stat_result]) -> dict[str, Identity]:
     return {name: identity_of(status) for name, status in statuses.items()}
 
 
-class Scratch(NewFile):
+class Scratch(_NewLocal):
     """A temporary file that never gets a name.
 
     It is next to the output, or in the temporary folder if there is no output file. Only this user
     can read it: an input may be private where the folder of its output is not.
     """
 
-    _mode = 0o600
-
     def __init__(self, next_to: str) -> None:
         if next_to:
             super().__init__(next_to, overwrite=True)
-            return
-        import tempfile  # it imports shutil
+        else:
+            import tempfile  # it imports shutil
 
-        try:
-            super().__init__(str(Path(tempfile.gettempdir(), "tensor")), overwrite=True)
-        except OSError:
-            raise TensorIOError(
-                "there is no temporary folder", "a folder to write to", "set TMPDIR"
-            ) from None
-        self.name = f"the temporary folder {self._final.parent}"
-
-    def _refuse_name(self) -> None:
-        self._refuse_folder()
-
-    def flush(self) -> None:
-        """Nothing to flush: the file is about to be removed."""
-
-    def take_name(self) -> None:
-        """No name to take: the file is about to be removed."""
-
-    @property
-    def folder(self) -> str:
-        return ""
+            try:
+                super().__init__(str(Path(tempfile.gettempdir(), "tensor")), overwrite=True)
+            except OSError:
+                raise TensorIOError(
+                    "there is no temporary folder", "a folder to write to", "set TMPDIR"
+                ) from None
+            self.name = f"the temporary folder {self.folder}"
+        self.folder = ""  # no name in it is to last

@@ -11,7 +11,6 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.input_file import Identity
-from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import make_format_error, recognize
@@ -44,9 +43,9 @@ def create_sink(
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     own_file = _find_own_file(reference, row, overwrite=overwrite)
     if own_file:
-        file = _make_version(own_file, inputs)
+        file = files.new_version(own_file.path, own_file.identity, inputs)
     elif replaces_store and _is_only_store(path, row):
-        file = files.new_folder_version(path, inputs)
+        file = files.new_version(path, None, inputs)
     else:
         # A file to which a tensor is added does not exist yet. If another command creates it in the
         # meantime, that file is kept, with --overwrite, too.
@@ -66,13 +65,6 @@ def create_sink(
 
         sink.add_notes(note_on_rest(sink, template, row, original, only=only, axis=axis))
     return sink
-
-
-def _make_version(own_file: Original, inputs: Iterable[Identity]) -> NewFile:
-    """The new version of the output's own file, or of its Zarr store."""
-    if own_file.identity is None:
-        return files.new_folder_version(own_file.path, inputs)
-    return files.new_version(own_file.path, own_file.identity, inputs)
 
 
 def _is_addition(reference: Reference, row: Format) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from revseq_cli.core.tensors import TensorDesc
-from revseq_cli.files.new import NewFile
+from revseq_cli.files.new import NewLocalFile
 from revseq_cli.files.transactions import FileTransaction
 from revseq_cli.formats.contract import FileSink, Source
 from revseq_cli.formats.memory import MemorySource
@@ -44,7 +44,7 @@ def _name_npy(model: Path, role: str) -> Path:
 
 def write_model(job: Job, path: Path, *, overwrite: bool) -> WrittenModel:
     """Write the model of a job, and a .npy for each of its tensors; all of them or nothing."""
-    file = NewFile(str(path), overwrite=overwrite, inputs=job.files)
+    file = NewLocalFile(str(path), overwrite=overwrite, inputs=job.files)
     sinks: list[tuple[Source, FileSink]] = []
     for role, source in ((INPUT, job.values), (LENGTHS, job.lengths)):
         target = Reference(str(_name_npy(path, role)))

@@ -113,7 +113,7 @@ def test_files_beside_the_model_come_with_it_or_not_at_all(revseq, tmp_path):
 def test_the_model_gets_its_name_last(revseq, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((2000, 2), np.float32))
     np.save(tmp_path / "n.npy", np.ones((2000, 1), np.uint32))
-    code = "from revseq_cli.files.new import NewFile as A; f = A.take_name; A.take_name = lambda file: (print(file.name), f(file))"
+    code = "from revseq_cli.files.new import NewLocalFile as A; f = A.take_name; A.take_name = lambda file: (print(file.name), f(file))"
     done = revseq("export", "x.npy", "n.npy", "--axis", 1, "-o", "model.json", "-q", code=code).ok()
     assert done.out.split() == [*OURS, "model.json"]
 

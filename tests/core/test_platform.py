@@ -16,7 +16,7 @@ from needs import fcntl
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.files import local, system_errors
-from revseq_cli.files.new import NewFile, NewFolder
+from revseq_cli.files.new import NewFolder, NewLocalFile
 from revseq_cli.files.system_errors import retry_while_in_use
 from revseq_cli.files.transactions import FileTransaction
 
@@ -114,7 +114,7 @@ def test_a_flush_that_reaches_the_disk_of_a_mac(folder, monkeypatch):
 
 def test_what_another_program_has_open_is_tried_for(folder, in_use):
     left = in_use("rename_file", 2)
-    with FileTransaction(file := NewFile("y", overwrite=True)):
+    with FileTransaction(file := NewLocalFile("y", overwrite=True)):
         file.write(b"new")
     assert not left
     assert content(folder) == {"y": b"new"}
@@ -123,7 +123,7 @@ def test_what_another_program_has_open_is_tried_for(folder, in_use):
         pass
     assert not left
     left = in_use("unlink", 2, Path)
-    file = NewFile("z", overwrite=False)
+    file = NewLocalFile("z", overwrite=False)
     file.create()
     file.remove()
     assert not left
@@ -133,7 +133,7 @@ def test_a_file_that_stays_open_stays_as_it_is(folder, in_use):
     in_use("rename_file", 1000)
     Path("y").write_bytes(b"old")
     error = pytest.raises(TensorIOError, match="y: cannot replace: another program has it open")
-    with error, FileTransaction(file := NewFile("y", overwrite=True)):
+    with error, FileTransaction(file := NewLocalFile("y", overwrite=True)):
         file.write(b"new")
     assert content(folder) == {"y": b"old"}
 

@@ -20,7 +20,7 @@ from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.files import local
-from revseq_cli.files.new import NewFile
+from revseq_cli.files.new import NewLocalFile
 from revseq_cli.formats.references import Reference
 
 ENDED = 0xC000013A  # what cmd.exe shows after Ctrl-C
@@ -102,7 +102,11 @@ def left(folder):
 )
 def test_names_that_windows_would_take_for_others(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    for refuses in (Reference.file, lambda name: NewFile(name, overwrite=True), opened_to_read):
+    for refuses in (
+        Reference.file,
+        lambda name: NewLocalFile(name, overwrite=True),
+        opened_to_read,
+    ):
         with pytest.raises(RevseqError, match="a device, a stream, or no name on Windows"):
             refuses(name)
     assert left(tmp_path) == []
@@ -154,7 +158,7 @@ def test_an_output_that_is_an_input_by_another_name(revseq, job, monkeypatch):
         identity = fd.identity
     for way in ways:
         with pytest.raises(RevseqError, match="also an input"):
-            NewFile(way, overwrite=True, inputs=[identity])
+            NewLocalFile(way, overwrite=True, inputs=[identity])
     revseq("run", "x.npy", "n.npy", "--axis", "1", "-o", "X.NPY", "--overwrite").refused(
         "also an input"
     )
@@ -207,7 +211,7 @@ def test_others_may_rename_and_remove_what_is_read_and_written(tmp_path):
     with files.open_file(str(tmp_path / "x")) as fd:
         (tmp_path / "x").rename(tmp_path / "z")
         assert fd.read(9, 0) == b"data"
-    file = NewFile(str(tmp_path / "y"), overwrite=False)
+    file = NewLocalFile(str(tmp_path / "y"), overwrite=False)
     file.create()
     with local.open_to_write(file.temporary, "y"):
         file.remove()

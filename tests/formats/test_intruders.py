@@ -16,7 +16,7 @@ from tensor_files import open_
 
 from revseq_cli.core.errors import TensorIOError
 from revseq_cli.files import local, new
-from revseq_cli.files.new import NewFile
+from revseq_cli.files.new import NewLocalFile
 from revseq_cli.files.transactions import FileTransaction
 
 X = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
@@ -133,7 +133,7 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(tmp_path, data):
     """Neither when it is written, nor when it is flushed and gets its name."""
 
     def tricked():
-        file = NewFile(str(tmp_path / "y.npy"), overwrite=True)
+        file = NewLocalFile(str(tmp_path / "y.npy"), overwrite=True)
         with FileTransaction(file):
             os.rename(file.temporary, tmp_path / "stolen")
             os.symlink(tmp_path / "victim", file.temporary)
@@ -154,7 +154,7 @@ def test_files_that_belong_together_are_all_old_or_all_new(files, monkeypatch):
     before = _bytes_of(files)
 
     def written():
-        together = [NewFile(str(files / name), overwrite=True) for name in names]
+        together = [NewLocalFile(str(files / name), overwrite=True) for name in names]
         with FileTransaction(*together):
             for file in together:
                 file.write(b"new")

@@ -20,7 +20,7 @@ from revseq_cli.core.errors import TensorIOError
 from revseq_cli.files import local
 from revseq_cli.files.copies import CopiedPart, copy_file, fill_from
 from revseq_cli.files.input_file import identity_of
-from revseq_cli.files.new import NewFile, NewFolder, Scratch
+from revseq_cli.files.new import NewFolder, NewLocalFile, Scratch
 from revseq_cli.files.transactions import FileTransaction
 
 DATA = bytes(range(100))
@@ -62,7 +62,7 @@ def test_scratch_is_for_this_user_alone_and_never_gets_a_name(folder, beside, mo
     assert not list((folder / "tmp").iterdir())
 
 
-@pytest.mark.parametrize("kind", [NewFile, NewFolder])
+@pytest.mark.parametrize("kind", [NewLocalFile, NewFolder])
 def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
     def written():
         with FileTransaction(file := kind("y", overwrite=False)):
@@ -81,12 +81,12 @@ def test_a_name_that_somebody_else_takes_meanwhile(folder, kind):
 @pytest.mark.needs("names by links")
 def test_without_hard_links_a_new_file_gets_its_name_by_a_rename(folder, monkeypatch):
     monkeypatch.setattr(os, "link", refusing(errno.EPERM))
-    with FileTransaction(file := NewFile("y", overwrite=False)):
+    with FileTransaction(file := NewLocalFile("y", overwrite=False)):
         file.write(DATA)
     assert content(folder) == {"y": DATA}
 
     def written():
-        with FileTransaction(NewFile("z", overwrite=False)):
+        with FileTransaction(NewLocalFile("z", overwrite=False)):
             Path("z").write_bytes(b"theirs")
 
     with pytest.raises(TensorIOError, match="cannot write: Operation not permitted"):
@@ -99,7 +99,7 @@ def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(fol
     flushed = []
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(os.fstat(fd).st_ino), fsync(fd)))
-    file, group = NewFile("y", overwrite=False), NewFolder("z", overwrite=False)
+    file, group = NewLocalFile("y", overwrite=False), NewFolder("z", overwrite=False)
     inode = lambda path: os.stat(path).st_ino  # noqa: E731
     link = os.link
     monkeypatch.setattr(os, "link", lambda *args: (flushed.append("named"), link(*args)))
@@ -115,7 +115,7 @@ def test_everything_is_flushed_before_the_name_is_given_and_the_folder_after(fol
     assert flushed[5:] == ["named", inode(folder), inode(folder)]
 
 
-@pytest.mark.parametrize("kind", [NewFile, NewFolder])
+@pytest.mark.parametrize("kind", [NewLocalFile, NewFolder])
 def test_a_signal_before_the_names_are_given(folder, kind, monkeypatch):
     received = []
     monkeypatch.setattr(signals, "_received", received)
@@ -158,7 +158,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
     Path("x").write_bytes(DATA)
     with files.open_file("x") as fd:
         unchanged = fd.identity
-    whole, some = NewFile("whole", overwrite=False), NewFile("some", overwrite=False)
+    whole, some = NewLocalFile("whole", overwrite=False), NewLocalFile("some", overwrite=False)
     with FileTransaction(whole, some):
         fill_from(whole, "x", unchanged, [CopiedPart(0, len(DATA), 0)])
         some.write(b"." * 60)
@@ -176,7 +176,7 @@ def test_copies_are_whole(folder, monkeypatch, system, at_once):
         copy_file("x", "again", "again.npy")
     os.utime("x", ns=(5, 5))
     with pytest.raises(TensorIOError, match="x: changed while it was read"):
-        fill_from(NewFile("late", overwrite=False), "x", unchanged, [])
+        fill_from(NewLocalFile("late", overwrite=False), "x", unchanged, [])
 
 
 @pytest.mark.parametrize("system", [None, COPYING[0]])

@@ -5,7 +5,6 @@ fsspec has a file system for each kind of server, which the extra `remote` insta
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import os
@@ -14,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from revseq_cli.core import errors, platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError
+from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.files.address import Address
 from revseq_cli.files.event_loop import run_together
 from revseq_cli.files.remote.faults import MOST_SILENCE, retry, wrap_remote_errors
@@ -140,34 +139,13 @@ def ask_all(
     *,
     most: int = 0,
     doing: str = "read",
+    stops: bool = True,
 ) -> list[_Result]:
-    """The answers to several questions about an address, of which at most so many wait together."""
+    """The answers to several questions about an address, of which at most so many wait together.
+
+    A signal ends the wait, unless `stops` is false, as where work is undone.
+    """
     with wrap_remote_errors(path, doing):
         remote = connect(path)
         works = [retry(functools.partial(question, remote)) for question in questions]
-        return run_together(*works, most=most)
-
-
-def ask_once(path: str, question: _Question[_Result]) -> _Result:
-    """The answer of a write, which is not tried again."""
-    with wrap_remote_errors(path, "write"):
-        (answer,) = run_together(question(connect(path)))
-        return answer
-
-
-def try_to_undo(path: str, question: _Question[None]) -> None:
-    """Ask for what undoes work, whatever signals come; what cannot be undone is left."""
-    with contextlib.suppress(RevseqError), wrap_remote_errors(path, "write"):
-        remote = connect(path)
-        run_together(retry(lambda: question(remote)), stops=False)
-
-
-def ask_each(paths: Iterable[str], question: _Question[_Result]) -> list[_Result]:
-    """The answers to the same question about several addresses, which are asked together."""
-
-    async def ask_one(path: str) -> _Result:
-        with wrap_remote_errors(path, "read"):
-            remote = connect(path)
-            return await retry(lambda: question(remote))
-
-    return run_together(*map(ask_one, paths))
+        return run_together(*works, most=most, stops=stops)

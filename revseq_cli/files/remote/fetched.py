@@ -95,7 +95,7 @@ def _find_copy(path: str) -> _Copy | None:
 
 
 @contextlib.contextmanager
-def open_input(path: str, unchanged: Identity | None, name: str) -> Iterator[InputFile]:
+def open_file(path: str, unchanged: Identity | None = None, name: str = "") -> Iterator[InputFile]:
     """A remote file for reading, from its copy if it was fetched."""
     copy = _find_copy(path)
     if copy and unchanged in (None, copy.identity):
@@ -108,8 +108,13 @@ def open_input(path: str, unchanged: Identity | None, name: str) -> Iterator[Inp
     yield file
 
 
-def is_folder(path: str) -> bool:
-    """Whether files are below an address and none is there, as far as its server lists them."""
+def is_folder(path: str, *, assumed: bool = False) -> bool:
+    """Whether files are below an address and none is there, as far as its server lists them.
+
+    The server is not asked if it is `assumed`.
+    """
+    if assumed:
+        return True
     if _find_copy(path):
         return False
     with contextlib.suppress(FolderError, MissingFileError):

@@ -69,17 +69,6 @@ class _Run:
         return self.offset + len(self.buffer)
 
 
-@dataclass(frozen=True)
-class _Range:
-    """The bytes of a file from `start` to `stop`."""
-
-    start: int
-    stop: int
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-
 class RemoteFile(InputFile):
     """A remote file, of which a part is read.
 
@@ -192,14 +181,14 @@ class RemoteFile(InputFile):
         stop = min(self._next_block + self._ahead, count)
         return {*range(self._next_block, stop)} - self._blocks.keys()
 
-    def _ranges_of_blocks(self, numbers: set[int]) -> list[_Range]:
+    def _ranges_of_blocks(self, numbers: set[int]) -> list[range]:
         """The ranges of these blocks, neighbours as one as far as a range may be that long."""
-        ranges: list[_Range] = []
+        ranges: list[range] = []
         for number in sorted(numbers):
             start = number * thresholds.REMOTE_BLOCK
-            block = _Range(start, min(self.identity.size, start + thresholds.REMOTE_BLOCK))
+            block = range(start, min(self.identity.size, start + thresholds.REMOTE_BLOCK))
             if ranges and ranges[-1].stop == start:
-                both = _Range(ranges[-1].start, block.stop)
+                both = range(ranges[-1].start, block.stop)
                 if len(both) <= thresholds.REMOTE_PIECE:
                     ranges[-1] = both
                     continue
@@ -215,7 +204,7 @@ class RemoteFile(InputFile):
     def _read_past_blocks(self, runs: list[_Run]) -> None:
         """Fill the buffers, of which no block is kept; those that are near each other together."""
         groups = _group(_split_runs(runs))
-        ranges = [_Range(group[0].offset, max(run.stop for run in group)) for group in groups]
+        ranges = [range(group[0].offset, max(run.stop for run in group)) for group in groups]
         for part, data, group in zip(ranges, self._fetch_ranges(ranges), groups, strict=True):
             view = memoryview(data)
             for run in group:
@@ -227,20 +216,20 @@ class RemoteFile(InputFile):
         `take` gets the offset and the bytes of each piece as it comes, in any order.
         """
         size = self.identity.size
-        pieces = [_Range(start, min(start + step, size)) for start in range(0, size, step)]
+        pieces = [range(start, min(start + step, size)) for start in range(0, size, step)]
         self._fetch_each(pieces, take)
 
-    def _fetch_ranges(self, ranges: list[_Range]) -> list[bytes]:
+    def _fetch_ranges(self, ranges: list[range]) -> list[bytes]:
         """The bytes of each range."""
         return self._fetch_each(ranges, lambda _, data: data)
 
-    def _fetch_each(self, ranges: list[_Range], take: Callable[[int, bytes], Any]) -> list[Any]:
+    def _fetch_each(self, ranges: list[range], take: Callable[[int, bytes], Any]) -> list[Any]:
         """Fetch ranges, a few at once, and return what `take` makes of each.
 
         It gets the offset and the bytes. TensorIOError if the file is not as it was.
         """
 
-        async def fetch(part: _Range, remote: RemotePath) -> Any:
+        async def fetch(part: range, remote: RemotePath) -> Any:
             answer = await remote.read_range(part.start, part.stop)
             if answer.state:
                 now = identity_of_state(self.address, answer.state)

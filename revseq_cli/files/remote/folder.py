@@ -40,25 +40,29 @@ def find_kept(path: str) -> object:
     return _kept.get(canonical(path)) if is_address(path) else None
 
 
-def list_files(path: str) -> dict[str, Identity]:
-    """The states of the files below an address now, by their paths from there."""
-    listing = list_below(path)
-    if not is_web(path):
-        _listings[canonical(path)] = listing
-    return listing
+def open_folder(path: str) -> Folder:
+    """The files below an address, which are read and written together."""
+    return RemoteFolder(path)
 
 
-def list_files_once(path: str) -> dict[str, Identity]:
-    """The same, as this job has listed them already, or now."""
+def list_files(path: str, *, again: bool = False) -> dict[str, Identity]:
+    """The state of each file below an address, by its path there, as this job lists them once.
+
+    With `again`, they are listed now in any case.
+    """
     listing = _listings.get(canonical(path))
-    return list_files(path) if listing is None else listing
+    if listing is None or again:
+        listing = list_below(path)
+        if not is_web(path):
+            _listings[canonical(path)] = listing
+    return listing
 
 
 def has_any(path: str, names: Collection[str]) -> bool:
     """Whether one of these files is below an address."""
     if is_web(path):
         return any(ask_all(path, [functools.partial(_has, name) for name in names]))
-    listing = list_files_once(path)
+    listing = list_files(path)
     return any(name in listing for name in names)
 
 

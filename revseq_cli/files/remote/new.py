@@ -7,42 +7,51 @@ import functools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
 from revseq_cli.core import signals
 from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, make_exists_error
 from revseq_cli.files.address import STORE_FILES, Address, canonical
 from revseq_cli.files.budget import count_parallel_requests
+from revseq_cli.files.event_loop import run_together
 from revseq_cli.files.input_file import Identity
-from revseq_cli.files.new import NewFile, make_input_error
-from revseq_cli.files.remote.connect import ask, ask_all, ask_once, try_to_undo
-from revseq_cli.files.remote.faults import NoRightError
-from revseq_cli.files.remote.path import RemotePath
-from revseq_cli.files.remote.states import has_file, hash_of, list_below
-from revseq_cli.files.temporary_names import (
+from revseq_cli.files.new import (
+    NewFile,
     has_batch_mark,
     is_of_this_batch,
+    make_input_error,
     make_temporary_name,
 )
+from revseq_cli.files.remote import states
+from revseq_cli.files.remote.connect import ask, ask_all, connect
+from revseq_cli.files.remote.faults import NoRightError, wrap_remote_errors
+from revseq_cli.files.remote.path import RemotePath
 
 # The kinds of stores to which a file is uploaded in one step. Others show it while it is uploaded.
 _WRITTEN = ("s3", "gs", "az")
+_METADATA = (*STORE_FILES, ".zattrs", ".zmetadata")
+
+
+def new_file(
+    path: str, *, overwrite: bool, inputs: Iterable[Identity] = (), is_folder: bool = False
+) -> NewFile:
+    """A file to write, or a store; RevseqError now for all that could refuse its name."""
+    kind = NewRemoteStore if is_folder else NewRemoteFile
+    return kind(path, overwrite=overwrite, inputs=inputs)
 
 
 class NewRemoteFile(NewFile):
-    """A file to write at an address."""
+    """A file to write at an address. It is flushed to no disk: it is uploaded, and then removed."""
 
     name: Address
-    _mode = 0o600
     reaches_workers = False
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name = Address(path)
-        self.is_created = False
         self._overwrite = overwrite
-        self._old = None
-        own_number = hash_of(canonical(path))
+        own_number = states.hash_of(canonical(path))
         if any(identity.device == own_number for identity in inputs):
             raise make_input_error(self.name)
         self._refuse_address()
@@ -70,31 +79,20 @@ class NewRemoteFile(NewFile):
             return
         is_taken = False
         with contextlib.suppress(NoRightError):
-            is_taken = has_file(self.name)
+            is_taken = states.exists(self.name)
         if is_taken:
             raise make_exists_error(self.name)
 
-    @property
-    def folder(self) -> str:
-        return ""
-
-    def identify(self) -> None:
-        """No identity: a server gives an object one when it is uploaded."""
-
-    def begin_flush(self) -> None:
-        """Nothing to flush: the file is uploaded, and then removed."""
-
-    def flush(self) -> None:
-        """Nothing to flush: the file is uploaded, and then removed."""
-
     def take_name(self) -> None:
-        """Upload the file."""
-        with signals.begin_stage("put", os.path.getsize(self.temporary)) as advance:
+        """Upload the file. Parts of an upload are tried again, but not the whole."""
+        size = os.path.getsize(self.temporary)
+        with (
+            signals.begin_stage("put", size) as advance,
+            wrap_remote_errors(self.name, "write"),
+        ):
+            remote = connect(self.name)
             creates = not self._overwrite
-            ask_once(
-                self.name,
-                lambda remote: remote.put_file(self.temporary, creates=creates, advance=advance),
-            )
+            run_together(remote.put_file(self.temporary, creates=creates, advance=advance))
 
 
 class NewRemoteStore(NewRemoteFile):
@@ -116,7 +114,7 @@ class NewRemoteStore(NewRemoteFile):
 
     def _refuse_name(self) -> None:
         """Refuse an address with files below it, unless this batch has begun the store."""
-        others = {*list_below(self.name)} - {self._mark}
+        others = {*states.list_below(self.name)} - {self._mark}
         if others and not any(map(is_of_this_batch, others)):
             expected = "a new one: a folder is never replaced"
             hint = "give it another name, or remove what is there"
@@ -134,7 +132,7 @@ class NewRemoteStore(NewRemoteFile):
         """Upload the files of the folder, those that make it a store last."""
         folder = Path(self.temporary)
         paths = (path for path in folder.rglob("*") if path.is_file())
-        names_by_rank: dict[tuple[bool, int, bool], list[str]] = {}
+        names_by_rank: dict[tuple[int, int, int], list[str]] = {}
         for path in paths:
             name = path.relative_to(folder).as_posix()
             names_by_rank.setdefault(_rank(name), []).append(name)
@@ -157,17 +155,17 @@ class NewRemoteStore(NewRemoteFile):
             return
         self.is_created = False
         if self._is_partial:
-            try_to_undo(self.name, lambda remote: remote.remove_all())
+            _try_to_undo(self.name, lambda remote: remote.remove_all())
             return
         for name in self._list_marks():
-            try_to_undo(self.name, functools.partial(_remove, name))
+            _try_to_undo(self.name, functools.partial(_remove, name))
 
     def _list_marks(self) -> list[str]:
         """The marks of this job, and of a try of it in the same batch whose worker died."""
         if not is_of_this_batch(self._mark):
             return [self._mark]
         with contextlib.suppress(RevseqError):
-            return [name for name in list_below(self.name) if is_of_this_batch(name)]
+            return [name for name in states.list_below(self.name) if is_of_this_batch(name)]
         return []
 
 
@@ -177,21 +175,27 @@ def remove_partial_store(path: str, mark: str) -> None:
     What cannot be removed is left.
     """
     with contextlib.suppress(RevseqError):
-        if any(has_batch_mark(name, mark) for name in list_below(path)):
-            try_to_undo(path, lambda remote: remote.remove_all())
+        if any(has_batch_mark(name, mark) for name in states.list_below(path)):
+            _try_to_undo(path, lambda remote: remote.remove_all())
+
+
+def _try_to_undo(path: str, step: Callable[[RemotePath], Coroutine[Any, Any, None]]) -> None:
+    """Undo work, whatever signals come; what cannot be undone is left."""
+    with contextlib.suppress(RevseqError):
+        ask_all(path, [step], doing="write", stops=False)
 
 
 async def _remove(name: str, remote: RemotePath) -> None:
     await remote.below(name).remove()
 
 
-def _rank(name: str) -> tuple[bool, int, bool]:
+def _rank(path: str) -> tuple[int, int, int]:
     """When a file of a store is uploaded; all of one rank go together, the lowest first.
 
-    Metadata follow all else, from the innermost folder to the outermost. Those that make a folder
-    an array or a group are the last ones of it.
+    Chunks come first, and then metadata, from the innermost folder to the outermost. Those that
+    make a folder an array or a group are the last ones of it.
     """
-    is_metadata = name.rpartition("/")[2].startswith((".z", "za"))
-    if not is_metadata:
-        return False, 0, False
-    return True, -name.count("/"), name.endswith(STORE_FILES)
+    name = path.rpartition("/")[2]
+    if name not in _METADATA:
+        return 0, 0, 0
+    return 1, -path.count("/"), int(name in STORE_FILES)

@@ -119,7 +119,7 @@ class S3Path(RemotePath):
         if size <= max(thresholds.REMOTE_PIECE, _LEAST_PART):
             data = Path(path).read_bytes()
             call = _LastCall("put_object", {"Body": data}, _etag_of(data))
-            await retry(lambda: self._make(call, creates=creates))
+            await retry(lambda: self._finish_upload(call, creates=creates))
             advance(size)
             return
         answer = await retry(lambda: self._call("create_multipart_upload"))
@@ -128,7 +128,7 @@ class S3Path(RemotePath):
             parts = await self._put_parts(path, upload, advance)
             arguments = {**upload, "MultipartUpload": {"Parts": parts}}
             call = _LastCall("complete_multipart_upload", arguments, _etag_of_parts(parts))
-            await retry(lambda: self._make(call, creates=creates))
+            await retry(lambda: self._finish_upload(call, creates=creates))
         except BaseException:  # a signal, too: each part that is kept costs money
             with contextlib.suppress(Exception):
                 await self._call("abort_multipart_upload", **upload)
@@ -162,12 +162,11 @@ class S3Path(RemotePath):
             await asyncio.wait(parts)
             raise
 
-    async def _make(self, call: _LastCall, *, creates: bool) -> None:
-        """Make the object by the last call of an upload, once.
+    async def _finish_upload(self, call: _LastCall, *, creates: bool) -> None:
+        """Do the last call of an upload, which makes the object.
 
-        With `creates` the call says that no object may be there. A store without such conditions
-        answers 501; there the object is looked for first. After an error the object may be there
-        all the same, if only the answer of an earlier try was lost: its ETag tells.
+        With `creates`, the store refuses it if an object is there. Some stores know no such
+        condition, and answer 501: there we look for the object first.
         """
         condition = _MUST_BE_NEW if creates else {}
         try:
@@ -178,10 +177,13 @@ class S3Path(RemotePath):
                     raise FileExistsError(self.name) from e
                 await self._call(call.method, **call.arguments)
                 return
-            if not await self._has_content(call.etag):
+            # An earlier try may have made the object, if only its answer was lost.
+            is_made = await self._has_content(call.etag)
+            if not is_made:
                 raise
 
     async def _has_content(self, etag: str) -> bool:
+        """Whether the object has the content with that ETag."""
         try:
             answer = await self._call("head_object")
         except Exception:  # noqa: BLE001 - the error before it counts

@@ -13,8 +13,10 @@ from collections.abc import Iterable
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import MissingFileError, TensorIOError
 from revseq_cli.files.address import Address, canonical, is_web
+from revseq_cli.files.event_loop import run_together
 from revseq_cli.files.input_file import Identity, require_unchanged
-from revseq_cli.files.remote.connect import ask, ask_each
+from revseq_cli.files.remote.connect import ask, connect
+from revseq_cli.files.remote.faults import retry, wrap_remote_errors
 from revseq_cli.files.remote.path import FolderError, State
 
 # The states of the files in folders that were listed, by the canonical addresses of the folders.
@@ -26,7 +28,7 @@ _for_recheck: dict[str, Identity] = {}
 def identity_of_state(path: str, state: State) -> Identity:
     """The identity of a remote file, whose device stands for the address, and inode for content."""
     content = hash_of(state.content) if state.content else 0
-    return Identity(hash_of(canonical(path)), content, state.size, state.moment, 0)
+    return Identity(hash_of(canonical(path)), content, state.size, state.moment)
 
 
 def hash_of(text: str) -> int:
@@ -42,8 +44,13 @@ def ask_identity(path: str) -> Identity:
 
 def refresh_states(paths: Iterable[str]) -> None:
     """Ask for the states of files together, before the `recheck` of each of them."""
+
+    async def ask_state(path: str) -> State:
+        with wrap_remote_errors(path, "read"):
+            return await retry(connect(path).ask_state)
+
     path_by_address = {Address(path).full: path for path in paths}
-    states = ask_each(path_by_address.values(), lambda remote: remote.ask_state())
+    states = run_together(*map(ask_state, path_by_address.values()))
     for (address, path), state in zip(path_by_address.items(), states, strict=True):
         _for_recheck[address] = identity_of_state(path, state)
 
@@ -86,7 +93,7 @@ def _find_listing(path: str) -> tuple[dict[str, Identity] | None, str]:
     return listings.get(canonical(folder)), name
 
 
-def has_file(path: str) -> bool:
+def exists(path: str) -> bool:
     """Whether the file is there; MissingFileError if its bucket is not."""
     listing, name = _find_listing(path)
     if listing is not None:

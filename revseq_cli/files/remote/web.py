@@ -41,8 +41,8 @@ def make_web_options() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Range:
-    """The bytes that an answer has, from `start` to `stop`, of `total` bytes of the file."""
+class _ContentRange:
+    """What Content-Range says: an answer has the bytes from `start` to `stop`, of `total`."""
 
     start: int
     stop: int
@@ -169,7 +169,7 @@ class WebPath(RemotePath):
             raise FormatError(found, "a server that sends ranges", _HINT, self.name)
         return Answer(data, _state_of(response, size))
 
-    def _range_of(self, response: Any) -> _Range:
+    def _range_of(self, response: Any) -> _ContentRange:
         """The range that an answer has; FormatError for an answer that has none."""
         text = response.headers.get("Content-Range", "")
         match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text.strip())
@@ -178,7 +178,7 @@ class WebPath(RemotePath):
         if not _is_plain(response):
             found = f"its server sends ranges in {response.headers['Content-Encoding'][:20]}"
             raise FormatError(found, "the bytes of the file itself", _HINT, self.name)
-        return _Range(int(match[1]), int(match[2]) + 1, int(match[3]))
+        return _ContentRange(int(match[1]), int(match[2]) + 1, int(match[3]))
 
     def _make_range_error(self, response: Any, wanted: str) -> FormatError:
         sent = response.headers.get("Content-Range", "no Content-Range")[:60]

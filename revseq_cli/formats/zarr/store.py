@@ -231,7 +231,7 @@ class _FarStore(ZarrStore):
 
 def read_store(path: str) -> ZarrStore:
     """The store in a folder or at an address, whose metadata are fetched now."""
-    listing = files.list_files_once(path)
+    listing = files.list_files(path)
     if listing is None:
         return _LocalStore(path)
     return _FarStore(path, listing)
@@ -295,7 +295,7 @@ def _list_identities(
 ) -> Iterator[tuple[str, Identity]]:
     """The state of each file by its path in the folder, in an order that does not change."""
     if listing is None:
-        listing = files.list_files(folder)
+        listing = files.list_files(folder, again=True)
     if listing is not None:
         yield from sorted(listing.items())
         return
