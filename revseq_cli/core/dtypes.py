@@ -46,23 +46,25 @@ def has_numbers(dtype: np.dtype[Any]) -> bool:
     return not is_minifloat(dtype) or find_spec("ml_dtypes") is not None
 
 
-def _require_ml_dtypes(dtype: np.dtype[Any], name: str) -> None:
-    """FormatError for minifloats without the package ml_dtypes."""
-    if not has_numbers(dtype):
+def number_type(name: str) -> np.dtype[Any]:
+    """The dtype of ml_dtypes that computes with the minifloats of that name.
+
+    FormatError without the package.
+    """
+    if find_spec("ml_dtypes") is None:
         found = f"the numbers of {name} need the package ml_dtypes"
         raise FormatError(found, hint=platform.pip("install ml_dtypes"))
-
-
-def number_type(data_type: DataType) -> tuple[np.dtype[Any], int]:
-    """The type of ml_dtypes that computes with these minifloats, and its binary digits.
-
-    The first digit, which is not stored, is not counted. FormatError without the package.
-    """
-    _require_ml_dtypes(dtype_of(data_type), data_type.name)
     import ml_dtypes  # few tensors have such types
 
-    scalar = getattr(ml_dtypes, data_type.name.lower())
-    return np.dtype(scalar), int(ml_dtypes.finfo(scalar).nmant)  # type: ignore[no-untyped-call]
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name.lower()))
+    return dtype
+
+
+def count_digits(dtype: np.dtype[Any]) -> int:
+    """The binary digits of a `number_type`, without the first one, which is not stored."""
+    import ml_dtypes
+
+    return int(ml_dtypes.finfo(dtype).nmant)  # type: ignore[no-untyped-call]
 
 
 def numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -73,11 +75,7 @@ def numbers(values: NDArray[Any]) -> NDArray[Any]:
     if not is_minifloat(values.dtype):
         return values
     name = values.dtype.names[0]  # type: ignore[index]
-    _require_ml_dtypes(values.dtype, name)
-    import ml_dtypes  # few tensors have such types
-
-    words = np.ascontiguousarray(native(values)[name])
-    minifloats = words.view(getattr(ml_dtypes, name.lower()))
+    minifloats = np.ascontiguousarray(native(values)[name]).view(number_type(name))
     with np.errstate(invalid="ignore"):  # of signaling NaNs
         floats: NDArray[Any] = minifloats.astype(np.float32)
     return floats
@@ -92,10 +90,8 @@ def render_minifloats(values: NDArray[Any]) -> list[str]:
     words = native(values).view(word_of(values.itemsize)).ravel()
     if not has_numbers(values.dtype):
         return [f"{word:#0{2 + 2 * words.itemsize}x}" for word in words.tolist()]
-    import ml_dtypes
-
     name = values.dtype.names[0]  # type: ignore[index]
-    usual_nan = np.array(np.nan, getattr(ml_dtypes, name.lower())).view(words.dtype)
+    usual_nan = np.array(np.nan, number_type(name)).view(words.dtype)
     texts = []
     for number, word in zip(numbers(values).ravel().tolist(), words.tolist(), strict=True):
         is_unusual_nan = math.isnan(number) and word != usual_nan

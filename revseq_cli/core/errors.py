@@ -148,12 +148,12 @@ class RevseqError(Exception):
         self.hint = hint
         return self
 
-    def add_hint(self, hint: str) -> Self:
+    def set_default_hint(self, hint: str) -> Self:
         """Say what to do next if the error has no hint yet, and return the error."""
         self.hint = self.hint or hint
         return self
 
-    def add_context(self, context: str) -> Self:
+    def set_default_context(self, context: str) -> Self:
         """Set the lines after the message if it has none yet, and return the error."""
         self.context = self.context or context
         return self

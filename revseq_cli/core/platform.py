@@ -26,8 +26,8 @@ from typing import Any, NoReturn
 
 # Files
 #
-# READ, WRITE and UPDATE are flags for `open_file`. A pipe is not waited for when it is opened to be
-# read, and no link is followed when a file is opened to be written.
+# READ, WRITE and UPDATE are flags for `open_descriptor`. A pipe is not waited for when it is opened
+# to be read, and no link is followed when a file is opened to be written.
 
 if sys.platform == "win32":
     import ctypes
@@ -82,7 +82,7 @@ else:
     MOST_PROCESSES = sys.maxsize
 
 
-def open_file(path: str, flags: int) -> int:
+def open_descriptor(path: str, flags: int) -> int:
     """A descriptor of a file that exists, opened as one of the constants says."""
     if sys.platform == "win32":
         try:

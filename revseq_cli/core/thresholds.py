@@ -34,9 +34,7 @@ LONG_RUN = 1 << 16  # of that file, where the memory allows
 
 TILE_BYTES = 1 << 18  # a tile that fits a core's second cache, with what is made of it
 TILE = 1 << 16  # elements of a tile whose indices have 16 bits
-# Elements of a tile at one outer index: one bit of an index must be free, and indices below 0 must
-# differ from all others.
-TILE_ROW = 1 << 14
+TILE_ROW = 1 << 14  # elements of a tile at one outer index: at most a quarter of TILE
 # Sequences are reversed one by one if there are only so many of them, or if each has so many
 # elements. So are columns of so many elements.
 FEW_SEQUENCES = 8

@@ -77,7 +77,7 @@ def open_local(path: str, unchanged: Identity | None = None, name: str = "") -> 
         raise TensorIOError(fault, "the name of a file", hint, name)
     with wrap_os_errors(name, "open"):
         try:
-            fd = retry_while_in_use(lambda: platform.open_file(path, platform.READ))
+            fd = retry_while_in_use(lambda: platform.open_descriptor(path, platform.READ))
         except FileNotFoundError:
             raise MissingFileError("no such file", where=name) from None
         except IsADirectoryError:
@@ -220,7 +220,7 @@ class OutputFile:
     def _write_directly(self, part: memoryview, offset: int) -> bool:
         """Write whole pages past the page cache; False where the file system cannot."""
         try:
-            fd = platform.open_file(self.path, platform.WRITE | platform.DIRECT)
+            fd = platform.open_descriptor(self.path, platform.WRITE | platform.DIRECT)
             try:
                 pages = _bounce_buffer()[: len(part)]
                 pages[:] = np.frombuffer(part, np.uint8)
@@ -250,7 +250,7 @@ def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
     with wrap_os_errors(name, "write"):
         # Not for reading too: NFS would then fill up a page that is written in part, and write it
         # back whole, over what another host has written next to it.
-        fd = retry_while_in_use(lambda: platform.open_file(path, platform.WRITE))
+        fd = retry_while_in_use(lambda: platform.open_descriptor(path, platform.WRITE))
     file: OutputFile | None = None
     try:
         file = OutputFile(fd, path, name)
@@ -269,7 +269,7 @@ def flush_file(path: str, template: os.stat_result | None = None) -> None:
     then.
     """
     # Opened before the rights are given, which may allow nobody to write.
-    fd = retry_while_in_use(lambda: platform.open_file(path, platform.UPDATE))
+    fd = retry_while_in_use(lambda: platform.open_descriptor(path, platform.UPDATE))
     try:
         if template:
             platform.give_rights(fd, template)

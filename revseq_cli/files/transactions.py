@@ -31,8 +31,7 @@ class FileTransaction:
             stack.enter_context(signals.defer())
             for file in self._files:
                 stack.callback(self._undo_file, file)
-                with wrap_os_errors(file.name, "write"):
-                    file.create()
+                _do_step(file, file.create)
             self._undo = stack.pop_all()
         return self
 
@@ -43,12 +42,10 @@ class FileTransaction:
             with signals.begin_stage("flush to disk", 0) as advance:
                 for file in self._files:
                     advance(0)  # shown at once, since a flush may take long, and says nothing
-                    with wrap_os_errors(file.name, "write"):
-                        file.flush()
+                    _do_step(file, file.flush)
             signals.check()
             for file in self._files:
-                with wrap_os_errors(file.name, "write"):
-                    file.take_name()
+                _do_step(file, file.take_name)
                 note = file.flush_folder()
                 if note:
                     self.notes.append(note)
@@ -61,6 +58,11 @@ class FileTransaction:
             if file not in self._named:
                 raise make_os_error(file.name, f"remove {file.temporary}", e) from None
             self.notes.append(_note_leftover(file, e))
+
+
+def _do_step(file: NewFile, step: Callable[[], None]) -> None:
+    with wrap_os_errors(file.name, "write"):
+        step()
 
 
 def _note_leftover(file: NewFile, error: OSError) -> str:
@@ -96,8 +98,7 @@ class FileGroup:
     def add(self, file: NewFile) -> Iterator[None]:
         """Create the temporary file, which is written inside, and removed at once if that fails."""
         try:
-            with wrap_os_errors(file.name, "write"):
-                file.create()
+            _do_step(file, file.create)
             yield
         except BaseException:  # a signal, too
             with wrap_os_errors(file.name, f"remove {file.temporary} of"):
@@ -130,8 +131,7 @@ class FileGroup:
         if file in self.errors:
             return
         try:
-            with wrap_os_errors(file.name, "write"):
-                step()
+            _do_step(file, step)
         except TensorIOError as e:
             self.errors[file] = e
 

@@ -74,7 +74,7 @@ class TextSource(MemorySource):
             values = item.parse_values(stated or types.asked or types.default)
         except FormatError as e:
             if self.assumes_type and types.default.kind == "float":
-                e.add_hint(_propose_type(item))
+                e.set_default_hint(_propose_type(item))
             raise
         super().__init__(name, values, storage, text.identity)
         self.others = item.others
@@ -339,7 +339,7 @@ class _Tables(TextFormat):
                 return TextSource(cells, types, text, storage, name)
             except FormatError as e:
                 if cells.header and file:
-                    e.add_hint(_hint_for_columns(cells, file))
+                    e.set_default_hint(_hint_for_columns(cells, file))
                 raise
 
     def format_tensor(self, values: NDArray[Any], columns: tuple[str, ...] = ()) -> str:

@@ -202,7 +202,7 @@ class SpecError(RevseqError, ValueError):
             name = self.names.get(v.tensor, v.tensor)
             found = f"{v.property} is {v.found}"
             parts.append(RevseqError(found, f"{v.expected} ({v.rule})", hint, name))
-        parts[-1].add_hint(self.hint)
+        parts[-1].set_default_hint(self.hint)
         return parts
 
 

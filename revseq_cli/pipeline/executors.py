@@ -308,7 +308,7 @@ def _run_on_dask(batch: bytes, pass_id: str, expected: str, writers: int) -> Any
         local.share_outputs(writers)
         return dump(pickle.loads(batch)())  # noqa: S301 - from our own process
     except RevseqError as e:
-        return e.add_context(f"on the worker {address}")
+        return e.set_default_context(f"on the worker {address}")
     except Exception as e:  # noqa: BLE001 - the parent reports it
         return EngineError(f"the worker {address} failed: {type(e).__name__}: {str(e)[:200]}")
     finally:

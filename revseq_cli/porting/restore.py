@@ -160,5 +160,5 @@ def _convert(numbers: Array, dtype: np.dtype[Any]) -> Array:
     """The numbers in another data type, which may be a minifloat."""
     if not dtypes.is_minifloat(dtype):
         return numbers.astype(dtype)
-    of_numbers, _ = dtypes.number_type(data_type_of(dtype))
+    of_numbers = dtypes.number_type(data_type_of(dtype).name)
     return np.ascontiguousarray(numbers.astype(of_numbers)).view(dtype)

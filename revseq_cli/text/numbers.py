@@ -323,7 +323,9 @@ def _parse_minifloats(tokens: Sequence[str], data_type: DataType) -> NDArray[Any
         raise LiteralError(i, f"{tokens[i]} has more bits than {data_type.name}")
     words = words.astype(word)
     if decimals:
-        kind = _FloatType(data_type.name, *dtypes.number_type(data_type), is_minifloat=True)
+        numbers = dtypes.number_type(data_type.name)
+        digits = dtypes.count_digits(numbers)
+        kind = _FloatType(data_type.name, numbers, digits, is_minifloat=True)
         try:
             values = _parse_floats([tokens[i] for i in decimals], kind)
         except LiteralError as e:

@@ -74,7 +74,7 @@ class Recorder(io.FileIO):
             super().__init__(
                 file.temporary,
                 "r+",
-                opener=lambda path, _: platform.open_file(path, platform.UPDATE),
+                opener=lambda path, _: platform.open_descriptor(path, platform.UPDATE),
             )
         except OSError as e:
             raise make_os_error(file.name, "write", e) from None
