@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.listings import Contents
     from revseq_cli.text.examples import Text
 
-WriteResult = tuple[Region, "NDArray[Any]"]
-
 
 class Storage(NamedTuple):
     """How a tensor is stored: the format, and a word or two for the user about each property."""

@@ -18,7 +18,6 @@ from revseq_cli.formats.contract import (
     Sink,
     Source,
     Storage,
-    WriteResult,
 )
 
 if TYPE_CHECKING:
@@ -83,10 +82,13 @@ def _find_order(values: NDArray[Any]) -> str:
     return "F" if is_fortran else "C"
 
 
+ReturnedBlock = tuple[Region, NDArray[Any]]
+
+
 class ReturningWriter:
     """A block writer that writes nothing, but returns each block to the parent."""
 
-    def deliver(self, region: Region, values: NDArray[Any]) -> object:
+    def deliver(self, region: Region, values: NDArray[Any]) -> ReturnedBlock:
         return region, values
 
 
@@ -100,7 +102,7 @@ class _GatheringSink(Sink):
         return ReturningWriter()
 
     def receive(self, write_result: object) -> None:
-        region, values = cast("WriteResult", write_result)
+        region, values = cast("ReturnedBlock", write_result)
         self.values[region] = values
 
 

@@ -47,8 +47,8 @@ def create_sink(
     elif replaces_store and _is_only_store(path, row):
         file = files.new_version(path, None, inputs)
     else:
-        # A file to which a tensor is added does not exist yet. If another command creates it in the
-        # meantime, that file is kept, with --overwrite, too.
+        # There is no file yet to which the tensor could be added. If another command creates one
+        # during the work, that one is kept, even with --overwrite.
         may_replace = overwrite and not _is_addition(reference, row)
         file = files.new_file(path, overwrite=may_replace, inputs=inputs, is_folder=row is ZARR)
     original = own_file

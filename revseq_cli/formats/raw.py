@@ -29,9 +29,8 @@ from revseq_cli.formats.contract import (
     ReadTask,
     Source,
     Storage,
-    WriteResult,
 )
-from revseq_cli.formats.memory import ReturningWriter
+from revseq_cli.formats.memory import ReturnedBlock, ReturningWriter
 
 if TYPE_CHECKING:
     from revseq_cli.files.copies import CopiedPart
@@ -296,7 +295,7 @@ class RegionSink(FileSink):
         They are written through the page cache, and wait there for the direct writes of workers.
         """
         if not self.in_workers:
-            region, values = cast("WriteResult", write_result)
+            region, values = cast("ReturnedBlock", write_result)
             write_result = _RawBlockWriter(self.tensor).deliver(region, values)
         self._edges += cast("list[Edge]", write_result)
         if len(self._edges) >= thresholds.MOST_EDGES:

@@ -172,7 +172,7 @@ class Reference:
         if row:
             return row
         if self.is_piped:
-            return self._piped_row
+            return self._find_piped_format()
         if not self.is_raw_buffer:
             row = self._recognition.format
         row = row or self._row_by_suffix
@@ -184,8 +184,7 @@ class Reference:
     def _row_by_suffix(self) -> Format | None:
         return by_suffix(self.path, reading=True)
 
-    @property
-    def _piped_row(self) -> Format:
+    def _find_piped_format(self) -> Format:
         """The format of what comes through the pipe: .npy, or a format of text."""
         content = pipes.read_pipe(self.path)
         if not isinstance(content, bytes):

@@ -23,7 +23,7 @@ from revseq_cli.files.copies import CopiedPart, fill_from
 from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.files.system_errors import make_os_error
-from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source, WriteResult
+from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
 from revseq_cli.formats.hdf5.copies import DatasetLikeInput, ReplacedDataset
 from revseq_cli.formats.hdf5.datasets import AddedDataset, NewDataset, OwnDataset
 from revseq_cli.formats.hdf5.elements import LOCK, write_elements
@@ -31,7 +31,7 @@ from revseq_cli.formats.hdf5.encoding import ChunkBlockWriter, EncodedChunk
 from revseq_cli.formats.hdf5.files import hdf5_error
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
-from revseq_cli.formats.memory import ReturningWriter
+from revseq_cli.formats.memory import ReturnedBlock, ReturningWriter
 from revseq_cli.formats.raw import RawTensor, RegionSink
 
 _ALIGNED = {"alignment_threshold": 1 << 12, "alignment_interval": 1 << 12}
@@ -201,7 +201,7 @@ class Hdf5Sink(_DatasetSink):
                     signals.check()
                     self._dataset.id.write_direct_chunk(*chunk)
             else:
-                region, values = cast("WriteResult", write_result)
+                region, values = cast("ReturnedBlock", write_result)
                 # Values that were pickled may have another byte order.
                 write_elements(self._dataset, region, np.asarray(values, self._template.dtype))
 

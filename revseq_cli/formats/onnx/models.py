@@ -262,9 +262,9 @@ def _make_no_node_error(proto: Any, path: str) -> FormatError:
 
 
 def _list_inner_nodes(nodes: Iterable[Any], where: str) -> Iterator[str]:
-    """The nodes of the operator in subgraphs, in words that say where they are.
+    """The nodes of the operator in subgraphs, as "r in then_branch of If c, in body of Loop l".
 
-    `where` says so of the outer nodes.
+    `where` is the end of these words, which says where the outer nodes are.
     """
     for node in nodes:
         for attribute in node.attribute:
