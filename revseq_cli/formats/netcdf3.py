@@ -68,16 +68,6 @@ class _Variable(NamedTuple):
         """That of its elements."""
         return np.dtype(_TYPES[self.kind][0])
 
-    def count_record_bytes(self) -> int:
-        """The bytes that a record variable has in each record."""
-        return prod(self.sizes[1:]) * self.dtype.itemsize
-
-    def in_records(self, count: int, step: int) -> _Variable:
-        """A record variable in so many records, of which each begins `step` bytes after another."""
-        sizes = (count, *self.sizes[1:])
-        strides = (step, *self.strides[1:])
-        return self._replace(sizes=sizes, strides=strides)
-
     def raw_tensor(self, path: str, where: str) -> RawTensor:
         """Where its elements are in the file."""
         return RawTensor(path, where, self.offset, self.dtype, self.sizes, strides=self.strides)
@@ -114,7 +104,9 @@ class _Parser:
         step = _count_step(variables.values())
         for name, variable in variables.items():
             if variable.is_record:
-                variables[name] = variable.in_records(record_count, step)
+                sizes = (record_count, *variable.sizes[1:])
+                strides = (step, *variable.strides[1:])
+                variables[name] = variable._replace(sizes=sizes, strides=strides)
         return _Dataset(variables, attributes)
 
     def _read_next(self, count: int) -> bytes:
@@ -181,7 +173,8 @@ def _count_step(variables: Iterable[_Variable]) -> int:
 
     A single record variable has no padding between its records.
     """
-    parts = [variable.count_record_bytes() for variable in variables if variable.is_record]
+    records = [variable for variable in variables if variable.is_record]
+    parts = [prod(variable.sizes[1:]) * variable.dtype.itemsize for variable in records]
     if len(parts) == 1:
         return parts[0]
     return sum(map(_pad, parts))

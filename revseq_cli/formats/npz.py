@@ -372,7 +372,8 @@ class _NpzSink(RawSink):
         self._data_offset = info.header_offset + len(info.FileHeader(zip64=True))
         self._npy_offset = self._data_offset
         if frame.method == ZIP_DEFLATED:
-            self._npy_offset += _most_growth(info.file_size)
+            # zlib adds 5 bytes to each block of data that would get larger.
+            self._npy_offset += info.file_size // 1000 + (1 << 16)
         super().__init__(
             file,
             RawTensor.like(template, file, self._npy_offset + len(head)),
@@ -427,14 +428,6 @@ class _NpzSink(RawSink):
             end += len(deflated)
         self._info.CRC = crc
         self._info.compress_size = end - self._data_offset
-
-
-def _most_growth(size: int) -> int:
-    """By how many bytes deflating can at most enlarge so many.
-
-    zlib adds 5 bytes to each block that it only stores.
-    """
-    return size // 1000 + (1 << 16)
 
 
 def _move_members(fd: InputFile, archive: ZipFile, without: str, path: str) -> list[CopiedPart]:

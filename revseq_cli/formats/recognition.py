@@ -22,6 +22,7 @@ _USUAL = (
     ".npy", ".npz", ".h5", ".nc", ".safetensors", ".zarr", ".json", ".txt", ".csv", ".tsv", ".pb",
     ".bin",
 )  # fmt: skip
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 _MOST_LOOKED_AT = 5000  # names of a folder, to find one like the name of a missing file
 
 
@@ -115,7 +116,7 @@ def propose_for_missing_file(path: str, key: str | None) -> str:
     The path may be numbers without brackets, lack one of two colons, or be close to another name.
     """
     numbers = path.replace(",", " ").split()
-    if len(numbers) > 1 and all(map(_is_number, numbers)):
+    if len(numbers) > 1 and all(map(_NUMBER.fullmatch, numbers)):
         tensor = ", ".join(numbers)
         return f"to use these numbers, type {platform.quote(f'[{tensor}]')}"
     file, _, name = path.rpartition(":")
@@ -124,10 +125,6 @@ def propose_for_missing_file(path: str, key: str | None) -> str:
     names = _find_names_like(Path(path))
     ending = f"::{key}" if key else ""
     return propose_names([f"{Path(path).with_name(near)}{ending}" for near in names])
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+(\.\d+)?", text, re.ASCII) is not None
 
 
 def _find_names_like(path: Path) -> Sequence[str]:

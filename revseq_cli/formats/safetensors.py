@@ -78,11 +78,6 @@ class _Entry(NamedTuple):
                 raise make_damage_error(found, where)
         return cls(dtype, tuple(shape), begin, stop)
 
-    def list_fields(self) -> dict[str, Any]:
-        """Its fields in a header."""
-        offsets = (self.begin, self.stop)
-        return dict(zip(_FIELDS, (self.dtype, self.shape, offsets), strict=True))
-
 
 def _make_entry_error(where: str) -> FormatError:
     return FormatError("has a damaged header", f"an object of {join_names(_FIELDS)}", "", where)
@@ -259,7 +254,9 @@ def _encode_header(metadata: dict[str, str], entries: dict[str, _Entry]) -> byte
     fields: dict[str, Any] = {}
     if metadata:
         fields[_METADATA] = metadata
-    fields |= {name: entry.list_fields() for name, entry in entries.items()}
+    for name, entry in entries.items():
+        offsets = (entry.begin, entry.stop)
+        fields[name] = {"dtype": entry.dtype, "shape": entry.shape, "data_offsets": offsets}
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(_LENGTH_BYTES, "little") + text

@@ -1,8 +1,11 @@
 """The table of formats, and what the first bytes of files say.
 
-A format is one row here and one module or package of this folder. Third parties cannot add formats:
-"bit for bit" would then depend on code that is not tested here, and every command would run
-whatever else is installed. The table loads no NumPy, since options name the formats.
+A format is one row here and one module or package of this folder. A `FileKind` is what first bytes
+say: a format, a compression of a whole file, or a file that is not read.
+
+Third parties cannot add formats: "bit for bit" would then depend on code that is not tested here,
+and every command would run whatever else is installed. The table loads no NumPy, since options name
+the formats.
 """
 
 from __future__ import annotations

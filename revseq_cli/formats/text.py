@@ -176,7 +176,7 @@ class _Notation(TextFormat):
     def find_tensor(self, text: Text, key: str | None, types: TextTypes) -> Source:
         if _is_object(text):
             return JSON.find_tensor(text, key, types)
-        if key is None and _has_only_numbers(text):
+        if key is None and not text.items and is_table(text.text):
             return _open_numbers(text, types)
         tensor = _find_in_example(text, key)
         if tensor:
@@ -210,10 +210,6 @@ class _Notation(TextFormat):
 def _is_object(text: Text) -> bool:
     """Whether it is a JSON object."""
     return text.text.lstrip()[:1] == "{"
-
-
-def _has_only_numbers(text: Text) -> bool:
-    return not text.items and is_table(text.text)
 
 
 def _open_numbers(text: Text, types: TextTypes) -> Source:
