@@ -47,8 +47,8 @@ def create_sink(
     elif replaces_store and _is_only_store(path, row):
         file = files.new_version(path, None, inputs)
     else:
-        # There is no file yet to which the tensor could be added. If another command creates one
-        # during the work, that one is kept, even with --overwrite.
+        # There was no file to add the tensor to. If another command creates it during the work, it
+        # is not replaced, even with --overwrite.
         may_replace = overwrite and not _is_addition(reference, row)
         file = files.new_file(path, overwrite=may_replace, inputs=inputs, is_folder=row is ZARR)
     original = own_file
