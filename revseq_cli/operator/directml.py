@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from revseq_cli.core.dtypes import Array
 
 LOW_BITS = 32  # so many bits of a length count
 MOST_LENGTH = (1 << LOW_BITS) - 1
@@ -80,9 +77,9 @@ def find_position_older(
     """The position in memory from which an element comes, in 1.0 to 1.12.
 
     The element is at `position` and at index j of its sequence, whose elements are `step` positions
-    apart. DirectML computes positions with 32 bits, in units of 4 bytes if elements have 8: these
-    take two units each, so that their positions wrap around at 2^31. After the end of the tensor,
-    it reads 0.
+    apart. DirectML counts positions modulo 2^32. An element of 8 bytes is at two positions, of 4
+    bytes each, so that its own number wraps around at 2^31. After the end of the tensor, DirectML
+    reads 0.
     """
     bits = LOW_BITS
     if itemsize == 8:
@@ -90,30 +87,3 @@ def find_position_older(
     first = position - j * step
     mirrored = first + (length - 1 - j) * step
     return np.asarray(np.where(j < length, mirrored & ((1 << bits) - 1), position))
-
-
-def compute_newer(values: Array, lengths: Array, axis: int) -> Array:
-    """What DirectML 1.13 to 1.15 gives; the lengths have the shape of values but 1 at the axis."""
-    size = values.shape[axis]
-    index = find_index_newer(_make_index(values, axis), keep_low_bits(lengths), size)
-    return np.take_along_axis(values, np.broadcast_to(index, values.shape), axis)
-
-
-def compute_older(values: Array, lengths: Array, axis: int) -> Array:
-    """What DirectML 1.0 to 1.12 gives; the lengths have the shape of values but 1 at the axis."""
-    memory = np.ascontiguousarray(values).reshape(-1)
-    position = np.arange(values.size).reshape(values.shape)
-    j = _make_index(values, axis)
-    step = prod(values.shape[axis + 1 :])
-    source = find_position_older(position, j, keep_low_bits(lengths), step, values.itemsize)
-    is_inside = source < values.size
-    result = memory[np.where(is_inside, source, 0)]
-    result[~is_inside] = 0
-    return result
-
-
-def _make_index(values: Array, axis: int) -> Array:
-    """The index along the axis, in a shape that broadcasts with the values."""
-    shape = [1] * values.ndim
-    shape[axis] = values.shape[axis]
-    return np.arange(values.shape[axis]).reshape(shape)

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import Array, word_of
 
-Words = Array
 Lengths = NDArray[np.intp]
-Index = NDArray[np.uint16]
-Strategy = Callable[[Words, Words, Lengths], None]
+Strategy = Callable[[Array, Array, Lengths], None]
 
 _WIDEST_WORD = (1 << 31) - 1  # bytes; NumPy has no wider one
 # Bytes between two rows of packed columns: rows at multiples of 256 would share a few cache lines.
@@ -76,7 +74,7 @@ def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> Array:
     return lengths
 
 
-def _choose(words: Words) -> Strategy:
+def _choose(words: Array) -> Strategy:
     """The fastest strategy for the shape: 2 to 12 times as fast as the others."""
     _, size, inner = words.shape
     if inner == 1:
@@ -89,7 +87,7 @@ def _choose(words: Words) -> Strategy:
     return _by_columns
 
 
-def _choose_for_sequences(words: Words) -> Strategy:
+def _choose_for_sequences(words: Array) -> Strategy:
     """The fastest strategy for sequences whose elements lie one after another."""
     outer, size, _ = words.shape
     if outer <= thresholds.FEW_SEQUENCES:
@@ -127,7 +125,7 @@ def _drop_repeated(lengths: Array) -> Array:
     return lengths[tuple(kept)]
 
 
-def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
+def _by_slices(out: Array, words: Array, lengths: Lengths) -> None:
     """One length for each outer index, long sequences: each reversed start is one slice.
 
     A tile of sequences is copied first. It is still in the cache when their starts are written.
@@ -146,12 +144,13 @@ def _by_slices(out: Words, words: Words, lengths: Lengths) -> None:
         target[start:stop] = backwards[total - stop : total - start]
 
 
-def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
+def _by_windows(out: Array, words: Array, lengths: Lengths) -> None:
     """One length for each outer index, small words: whole sequences are moved, each as one item.
 
     Each sequence gets a room of twice its size, of which the second half is the result. The
     sequence is copied into that half, and then written backwards from element `length` of the room
-    on. Of abcd with length 3:
+    on: it never leaves its room, and what comes to lie in the first half is never read. Of abcd
+    with length 3:
 
         . . . . | a b c d   the copy
         . . . d | c b a d   dcba from element 3 on
@@ -164,7 +163,7 @@ def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
     results = rooms[:, size:].view(item)[:, 0]
     # For each element of the rooms, the item that begins there: they overlap.
     last_start = rooms.size - size
-    windows: Words = np.ndarray(last_start + 1, item, rooms, strides=(words.itemsize,))
+    windows: Array = np.ndarray(last_start + 1, item, rooms, strides=(words.itemsize,))
     room_starts = np.arange(at_once) * (2 * size)
     for start in range(0, outer, at_once):
         part = slice(start, start + at_once)
@@ -178,7 +177,7 @@ def _by_windows(out: Words, words: Words, lengths: Lengths) -> None:
         target[...] = results[:count]
 
 
-def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
+def _by_table(out: Array, words: Array, lengths: Lengths) -> None:
     """One length for each outer index, short sequences: a tile's elements are gathered.
 
     A table has the permutation for each length, and so gives the index of a tile row by row.
@@ -201,7 +200,7 @@ def _by_table(out: Words, words: Words, lengths: Lengths) -> None:
         np.take(source, tile.reshape(-1), out=target, mode="wrap")
 
 
-def _make_permutations(size: int) -> Index:
+def _make_permutations(size: int) -> NDArray[np.uint16]:
     """For each length from 0 to `size`, where each element of a sequence comes from."""
     position = np.arange(size)
     length = np.arange(size + 1)[:, None]
@@ -209,7 +208,7 @@ def _make_permutations(size: int) -> Index:
     return np.where(position < length, mirrored, position).astype(np.uint16)
 
 
-def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
+def _by_columns(out: Array, words: Array, lengths: Lengths) -> None:
     """A length for each (outer, inner), long columns: each reversed start is one strided slice.
 
     A few columns at a time are packed next to each other, since steps along a column of a wide
@@ -238,7 +237,7 @@ def _by_columns(out: Words, words: Words, lengths: Lengths) -> None:
             out[i, :, across] = reversed_[:, :count]
 
 
-def _by_index(out: Words, words: Words, lengths: Lengths) -> None:
+def _by_index(out: Array, words: Array, lengths: Lengths) -> None:
     """A length for each (outer, inner), short columns: a tile's elements are gathered."""
     outer, size, inner = words.shape
     columns = min(inner, thresholds.TILE_ROW // size)
@@ -287,10 +286,11 @@ class _TileIndex:
         self._offset = j * np.uint16(columns)  # from there to the element
         self._stay = self._offset | self._STAYS
 
-    def compute(self, lengths: Lengths) -> Index:
+    def compute(self, lengths: Lengths) -> NDArray[np.uint16]:
         """The index for lengths of shape (rows or fewer, columns)."""
         last = ((lengths - 1) * self._columns).astype(np.uint16, order="C")
-        row = f"V{2 * self._columns}"  # a row of indices is repeated faster as one item
+        # A row of indices is repeated faster as one item. It can be one, since the order is C.
+        row = f"V{2 * self._columns}"
         index = last.view(row).repeat(self._size).view(np.uint16)
         count = len(index)
         index -= self._offset[:count]

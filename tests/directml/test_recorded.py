@@ -9,12 +9,13 @@ ones do, too). The program in `dmlrun.cpp` asked, under Wine, on a software Vulk
 import json
 from pathlib import Path
 
+import formulas
 import numpy as np
 import pytest
 
 import revseq_cli
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.operator import directml, spec
+from revseq_cli.operator import spec
 from revseq_cli.operator.spec import FeatureLevel
 
 HERE = Path(__file__).parent
@@ -52,14 +53,14 @@ def test_jobs_without_a_length_above_the_axis_size_are_as_revseq_has_them(versio
 
 def test_what_1_13_to_1_15_give():
     for row in OUTPUTS:
-        result = directml.compute_newer(words(row, "input"), lengths_of(row), row["axis"])
+        result = formulas.compute_newer(words(row, "input"), lengths_of(row), row["axis"])
         assert np.array_equal(result, words(row, "1.15.4")), row
 
 
 def test_what_1_0_to_1_12_give():
     for row in OUTPUTS:
         recorded = words(row, "1.8.0" if "1.8.0" in row else "1.15.4")
-        result = directml.compute_older(words(row, "input"), lengths_of(row), row["axis"])
+        result = formulas.compute_older(words(row, "input"), lengths_of(row), row["axis"])
         # After the tensor are up to three bytes that its buffer has but nobody wrote, and then 0.
         filler = np.frombuffer(bytes([FILLER]) * recorded.itemsize, recorded.dtype)[0]
         is_after = (result == 0) & (recorded == filler) & (recorded.itemsize < 4)
