@@ -288,8 +288,8 @@ def _describe_counts(counts: LengthCounts, job: Job) -> str:
     text = f"{counts.total:,}"
     if counts.total:
         text += f", from {counts.least:,} to {counts.greatest:,}"
-    if job.is_padded and job.request:
-        text += f", found by the padding {job.request.padding}"
+    if job.padding is not None:
+        text += f", found by the padding {job.padding}"
     if counts.clamped:
         text += f"; {counts.clamped:,} clamped to {job.values.sizes[job.axis]:,}"
     if counts.unchanged:

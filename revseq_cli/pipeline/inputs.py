@@ -228,7 +228,8 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
     """
     a_reference = a.reference(a.values, "A")
     b_reference = b.reference(b.values, "B")
-    if b_reference.is_raw_buffer or _has_own_type(a_reference):
+    a_has_type = not a_reference.is_raw_buffer and not a_reference.row.is_text
+    if b_reference.is_raw_buffer or a_has_type:
         first = load_tensor(a, "A")
         return first, load_tensor(b, "B", like=first.desc)
     second = load_tensor(replace(b, text_type=DataType.FLOAT64), "B")
@@ -236,11 +237,6 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
     if second.assumes_type and not first.assumes_type:
         second = load_tensor(b, "B", like=first.desc)
     return first, second
-
-
-def _has_own_type(reference: Reference) -> bool:
-    """Whether its file says its data type in any case: it is neither a raw buffer nor text."""
-    return not reference.is_raw_buffer and not reference.row.is_text
 
 
 def read_like(request: Request, a: Request) -> Request:

@@ -86,23 +86,23 @@ class Job:
             if self.request and self.request.level is not FeatureLevel.NONE:
                 note += ", but DirectML itself does not clamp: to see what it does, type check"
             notes.append(note)
-        if self.is_padded and least == size > 0:
+        if self.padding is not None and least == size > 0:
             notes.append(self._describe_absent_padding())
         return tuple(notes)
 
     @property
-    def is_padded(self) -> bool:
-        """Whether the lengths are found by the padding of the values."""
-        return self.request is not None and self.request.padding is not None
+    def padding(self) -> complex | None:
+        """The padding of the values, by which the lengths are found; None if they are given."""
+        if self.request is None:
+            return None
+        return self.request.padding
 
     def _describe_absent_padding(self) -> str:
         """The note for values in which no sequence ends with padding."""
-        assert self.request  # noqa: S101 - for mypy
-        padding = self.request.padding
-        note = f"no sequence ends with {padding}, so each is reversed as a whole"
+        note = f"no sequence ends with {self.padding}, so each is reversed as a whole"
         if self.batch_axis is not None and len(self.values.sizes) > 2:
             note = (
-                f"no index of axis {self.batch_axis} ends with frames of {padding}, "
+                f"no index of axis {self.batch_axis} ends with frames of {self.padding}, "
                 "so each is reversed as a whole"
             )
         marks = find_missing_values(self.values)
@@ -194,7 +194,7 @@ def _make_padded_job(
     require_batch_axis(batch_axis, axis, values)
     is_open = batch_axis is None and request.batch_axis != NO_BATCH
     if is_open and len(values.sizes) > 2:
-        _refuse_unclear_frames(values, axis, request)
+        _refuse_unclear_padding(values, axis, request)
     marks = find_padding(values, request.padding)
     kept = tuple(d for d in range(len(values.sizes)) if d != axis)
     if batch_axis is not None:
@@ -205,7 +205,7 @@ def _make_padded_job(
     return _place_lengths(job, kept)
 
 
-def _refuse_unclear_frames(values: Source, axis: int, request: Request) -> NoReturn:
+def _refuse_unclear_padding(values: Source, axis: int, request: Request) -> NoReturn:
     """UsageError that lists both readings of padding in three dimensions or more.
 
     If each sequence is taken for itself, the zeros inside frames count as padding, and frames of

@@ -264,7 +264,7 @@ def _count_for_notes(job: Job, lengths: Source, plan: Plan) -> tuple[int, int | 
     most = max(1, min(thresholds.LENGTHS_AT_ONCE, plan.bytes // _COUNTED_BYTES))
     blocks = cut(lengths.sizes, None, most=most, alignment=lengths.cut_alignments[0])
     parts = (lengths.read_task(region).read() for region in blocks)
-    if job.is_padded:
+    if job.padding is not None:
         return 0, min(int(part.min()) for part in parts)
     is_scanned = isinstance(job.given_lengths, ScannedSource)  # lengths up to the axis size
     if is_scanned or np.iinfo(lengths.dtype).max <= size:

@@ -161,12 +161,12 @@ class _Stripe:
 
     def write_tile(self, file: OutputFile, rows: Array, top: int) -> None:
         """Write a tile, whose first row is row `top` of the stripe."""
-        tile = np.ascontiguousarray(rows)
-        file.write(_as_bytes(tile), self._find_row(top))
+        tile = np.ascontiguousarray(rows).reshape(-1)
+        file.write(tile.view(np.uint8).data, self._find_row(top))
 
     def _read_rows(self, file: InputFile, rows: slice) -> Array:
         out = np.empty((rows.stop - rows.start, self.width), self.dtype)
-        file.read_into(_as_bytes(out), self._find_row(rows.start))
+        file.read_into(out.reshape(-1).view(np.uint8).data, self._find_row(rows.start))
         return out
 
     def _find_row(self, row: int) -> int:
@@ -207,10 +207,6 @@ class _Stripe:
             else:
                 np.copyto(target, moved, where=r < lengths)
         return out
-
-
-def _as_bytes(tile: Array) -> memoryview:
-    return tile.reshape(-1).view(np.uint8).data
 
 
 @contextlib.contextmanager
