@@ -177,8 +177,10 @@ def _run_jobs(
     if resume:
         to_do, skipped = _skip_complete(entries)
     pool = Pool(to_do, cores, plans=plans, shows_errors=shows_errors)
+    counts = Counter(entry.inputs.get("lengths") for entry in to_do)
+    common_lengths = [path for path, count in counts.items() if path and count > 1]
     with (
-        files.fetch_for_jobs(_list_common_lengths(to_do)),
+        files.fetch_for_jobs(common_lengths),  # each of them is downloaded once
         signals.begin_stage("batch", len(to_do), "jobs") as advance,
         contextlib.closing(pool.run()) as outcomes,
     ):
@@ -188,12 +190,6 @@ def _run_jobs(
                 outcome.error.set_hint(_RERUN_HINT)
             yield outcome
             advance(1)
-
-
-def _list_common_lengths(entries: Iterable[Entry]) -> list[str]:
-    """The files of lengths of more than one job, which are downloaded once."""
-    counts = Counter(entry.inputs.get("lengths") for entry in entries)
-    return [path for path, count in counts.items() if path and count > 1]
 
 
 def _skip_complete(entries: Iterable[Entry]) -> tuple[list[Entry], list[Outcome]]:

@@ -148,7 +148,7 @@ def command(
                 svg = _draw_picture(opened)
         inputs.recheck()
     if drawing and svg:
-        notes += _write_picture(drawing, svg)
+        notes += options.write_picture(drawing, svg)
     elif drawing:
         notes.append("no picture is drawn: the tensors differ in shapes or data types")
     return _print_result(result, notes, console)
@@ -253,15 +253,6 @@ def _make_result(inputs: _Inputs, opened: _OpenComparison | None, most: int) -> 
         mistakes=opened.diagnosis.mistakes,
         shown_sequences=_read_shown_sequences(opened, most),
     )
-
-
-def _write_picture(drawing: NewFile, svg: str) -> list[str]:
-    """Write a picture; the notes on what could not be flushed or removed."""
-    from revseq_cli.files.transactions import FileTransaction
-
-    with FileTransaction(drawing) as transaction:
-        drawing.write(svg.encode())
-    return transaction.notes
 
 
 def _print_result(result: Comparison, notes: Sequence[str], console: Console) -> int:

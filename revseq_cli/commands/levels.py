@@ -35,11 +35,6 @@ _LENGTH_TYPES = {
     "other lengths": (DataType.INT64, DataType.FLOAT32),
 }
 _NEWEST = spec.DIRECTML_ROWS[-1].since.short
-_BETWEEN = "A level between two columns accepts what the column before it accepts"
-_ABOVE = f"Levels above {_NEWEST} accept what {_NEWEST} accepts"
-_NONE = "With none, only the operator's own rules apply, and not DirectML's"
-_DEVICE = "FLOAT64 also needs a device that supports it: see CheckFeatureSupport"
-_PRERELEASE = "The prerelease of DirectML with level 2_1 also accepts rank 5"
 
 
 @make_command("levels", examples=("revseq levels 4_0", "revseq levels --json"))
@@ -121,8 +116,8 @@ def _mark(types: Sequence[DataType], accepted: Sequence[DataType]) -> str:
 def _make_notes(levels: Sequence[FeatureLevel]) -> Iterator[str]:
     """What the table cannot say."""
     if len(levels) > 1:
-        yield _BETWEEN
-        yield _ABOVE
+        yield "A level between two columns accepts what the column before it accepts"
+        yield f"Levels above {_NEWEST} accept what {_NEWEST} accepts"
     rows = [row for row in map(spec.find_support, levels) if row]
     rows_of_directml = [row for row in rows if row.since is not FeatureLevel.NONE]
     if rows_of_directml:
@@ -132,8 +127,8 @@ def _make_notes(levels: Sequence[FeatureLevel]) -> Iterator[str]:
         yield f"A tensor has at most {most} elements,"
         yield f"  or {bits_16} of 16 bits, or {bits_8} of 8 bits"
     if any(DataType.FLOAT64 in row.values for row in rows_of_directml):
-        yield _DEVICE
+        yield "FLOAT64 also needs a device that supports it: see CheckFeatureSupport"
     if FeatureLevel.V2_1 in levels:
-        yield _PRERELEASE
+        yield "The prerelease of DirectML with level 2_1 also accepts rank 5"
     if FeatureLevel.NONE in levels:
-        yield _NONE
+        yield "With none, only the operator's own rules apply, and not DirectML's"

@@ -314,3 +314,12 @@ def new_picture(path: str, inputs: Iterable[Identity], *, overwrite: bool) -> Ne
         hint = f"to write SVG, add --picture {platform.quote(os.path.splitext(path)[0] + '.svg')}"
         raise UsageError("--picture writes SVG", "a name that ends in .svg", hint, path)
     return NewLocalFile(path, overwrite=overwrite, inputs=inputs)
+
+
+def write_picture(file: NewFile, svg: str) -> list[str]:
+    """Write a picture; the notes on what could not be flushed or removed."""
+    from revseq_cli.files.transactions import FileTransaction
+
+    with FileTransaction(file) as transaction:
+        file.write(svg.encode())
+    return transaction.notes

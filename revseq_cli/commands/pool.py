@@ -136,7 +136,9 @@ class Pool:
             yield from self._read_journal()
             for job in self._under_way:
                 self._remove_partial_output(job)
-                yield self._describe_death(job)
+                expected = "files that the library can read, and enough memory"
+                error = EngineError("its process died", expected)
+                yield _make_failure(self._entries[job], error)
             self._under_way.clear()
 
     def _run_small(self) -> Iterator[Outcome]:
@@ -216,10 +218,6 @@ class Pool:
     def _remove_partial_output(self, job: int) -> None:
         """Remove what workers that died have left of a Zarr store at an address."""
         files.remove_partial_store(self._entries[job].output, self._setup.mark)
-
-    def _describe_death(self, job: int) -> Outcome:
-        expected = "files that the library can read, and enough memory"
-        return _make_failure(self._entries[job], EngineError("its process died", expected))
 
     def _remove_temporary_files(self) -> None:
         """Remove what killed workers have left of the jobs that were under way."""

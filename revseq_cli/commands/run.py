@@ -201,7 +201,8 @@ def new_sink(
 ) -> FileSink:
     """The new file of that name for the output of a job; nothing is written yet.
 
-    With `replaces_store`, it may be a Zarr store that exists.
+    With `replaces_store`, it may be a Zarr store that exists: an output that --resume makes again.
+    With --overwrite it may not, which would remove a folder.
     """
     from revseq_cli.formats.outputs import adds_to_file, create_sink
     from revseq_cli.formats.references import Reference
@@ -231,7 +232,7 @@ def _write_output(
     with console.write_files(sink, *drawings):
         clamped = passes.reverse_into_file(job, sink, plan, verified=verify)
         for drawing in drawings:
-            drawing.write(_picture(job, sink.open_output()))
+            drawing.write(_draw(job, sink.open_output()).encode())
     if console.as_json:
         from revseq_cli.report import objects
 
@@ -282,7 +283,6 @@ def _print(
     full: bool,
 ) -> None:
     """Reverse in memory, and print the output in this format, or the job as an example."""
-    from revseq_cli.files.transactions import FileTransaction
     from revseq_cli.formats.text import require_text
     from revseq_cli.pipeline import passes
     from revseq_cli.report import view
@@ -301,15 +301,13 @@ def _print(
     sys.stdout.flush()
     console.note(*notes)
     for drawing in drawings:
-        with FileTransaction(drawing) as transaction:
-            drawing.write(_picture(job, result))
-        console.note(*transaction.notes)
+        console.note(*options.write_picture(drawing, _draw(job, result)))
 
 
-def _picture(job: Job, result: Source) -> bytes:
+def _draw(job: Job, result: Source) -> str:
     from revseq_cli.report import picture  # most jobs draw nothing
 
-    drawing = picture.draw_job(
+    return picture.draw_job(
         job.values,
         job.lengths,
         job.axis,
@@ -317,4 +315,3 @@ def _picture(job: Job, result: Source) -> bytes:
         batch_axis=job.batch_axis,
         name=job.values.name,
     )
-    return drawing.encode()

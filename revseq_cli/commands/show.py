@@ -83,7 +83,10 @@ def command(
         try:
             parts, damaged = _open_parts(name, input_format, types, names=names, stats=stats)
             if not console.as_json:
-                text = _write_text(parts, console, names=names)
+                if names:
+                    text = "\n".join(_list_names(parts))
+                else:
+                    text = "\n\n".join(_describe_part(part, console) for part in parts)
         except RevseqError as e:
             if len(tensors) == 1:
                 raise
@@ -97,20 +100,13 @@ def command(
             print_error(error, console.color)
         shown += parts
         errors |= damaged
-    status = _choose_status(tensors, shown, errors)
+    status = 0
+    if errors:
+        is_partial = bool(shown) and len(tensors) > 1
+        status = 1 if is_partial else 2
     if console.as_json:
         console.report(_make_report(shown), status, errors.values())
     return status
-
-
-def _choose_status(
-    names: Sequence[str], shown: Sequence[_Part], errors: Mapping[str, RevseqError]
-) -> int:
-    """The exit status: 1 if some of several tensors cannot be read, 2 if none can."""
-    if not errors:
-        return 0
-    is_partial = bool(shown) and len(names) > 1
-    return 1 if is_partial else 2
 
 
 @dataclass(frozen=True)
@@ -119,13 +115,6 @@ class _Part:
 
     content: Source | Contents
     tensors: Sequence[StoredRecord]
-
-
-def _write_text(parts: Sequence[_Part], console: Console, *, names: bool) -> str:
-    """What the terminal shows: the names of the tensors, or a description of each part."""
-    if names:
-        return "\n".join(_list_names(parts))
-    return "\n\n".join(_describe_part(part, console) for part in parts)
 
 
 def _list_names(parts: Sequence[_Part]) -> Iterator[str]:

@@ -98,14 +98,6 @@ def command(
 
 
 @dataclass(frozen=True)
-class _Page:
-    """A page to check, which `may_be_empty` if it is skipped without examples."""
-
-    reference: Reference
-    may_be_empty: bool
-
-
-@dataclass(frozen=True)
 class _PageResult:
     """The report on the page of that name, or the error that stopped it."""
 
@@ -123,13 +115,13 @@ def _choose_status(results: Sequence[_PageResult]) -> int:
     return 0 if is_right else 1
 
 
-def _find_pages(names: Sequence[str], allow_empty: bool) -> list[_Page]:
-    """The pages; those in folders may be empty in any case."""
+def _find_pages(names: Sequence[str], allow_empty: bool) -> list[tuple[Reference, bool]]:
+    """The pages, and whether each may have no examples, as those in folders may in any case."""
     from revseq_cli import pages  # --help must not load NumPy
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import TEXT
 
-    all_pages: list[_Page] = []
+    all_pages: list[tuple[Reference, bool]] = []
     for name in names:
         page = Reference.file(name, TEXT.name)
         if page.key is not None:
@@ -137,14 +129,14 @@ def _find_pages(names: Sequence[str], allow_empty: bool) -> list[_Page]:
             raise UsageError("verify checks complete pages", hint=hint, where=page.path)
         if not page.is_piped and os.path.isdir(page.path):
             paths = pages.find_pages(page.path)
-            all_pages += [_Page(Reference(path), may_be_empty=True) for path in paths]
+            all_pages += [(Reference(path), True) for path in paths]
         else:
-            all_pages.append(_Page(page, may_be_empty=allow_empty))
+            all_pages.append((page, allow_empty))
     return all_pages
 
 
 def _check_pages(
-    all_pages: Sequence[_Page], level: FeatureLevel, console: Console, *, fix: bool
+    all_pages: Sequence[tuple[Reference, bool]], level: FeatureLevel, console: Console, *, fix: bool
 ) -> tuple[list[_PageResult], int]:
     """The results of the pages, and how many pages are skipped because they have no example."""
     from revseq_cli.text.examples import NoExampleError  # --help must not load NumPy
@@ -152,17 +144,16 @@ def _check_pages(
     results: list[_PageResult] = []
     skipped = 0
     with signals.begin_stage("verify", len(all_pages), "pages") as advance:
-        for page in all_pages:
+        for page, may_be_empty in all_pages:
             advance(1)
-            name = page.reference.name
             try:
-                report = _check_page(page.reference, level, console, fix=fix)
-                results.append(_PageResult(name, report))
+                report = _check_page(page, level, console, fix=fix)
+                results.append(_PageResult(page.name, report))
             except RevseqError as e:
-                if page.may_be_empty and isinstance(e, NoExampleError):
+                if may_be_empty and isinstance(e, NoExampleError):
                     skipped += 1
                 else:
-                    results.append(_PageResult(name, None, e.about(name)))
+                    results.append(_PageResult(page.name, None, e.about(page.name)))
     return results, skipped
 
 
