@@ -57,7 +57,7 @@ _PAGES = (".markdown", ".text", ".rst", ".html", ".htm", ".xhtml")
 
 NPY = Format("npy", (".npy",), "npy", can_print=True)
 HDF5 = Format(
-    "h5", _HDF5_SUFFIXES, "hdf5.format",
+    "h5", _HDF5_SUFFIXES, "hdf5",
     has_names=True, can_list=True, has_groups=True, keeps_others=True,
 )  # fmt: skip
 NPZ = Format("npz", (".npz",), "npz", has_names=True, can_list=True, keeps_others=True)
@@ -67,7 +67,7 @@ SAFETENSORS = Format(
 )  # fmt: skip
 # A store of Zarr is a folder.
 ZARR = Format(
-    "zarr", (".zarr", ".zspy"), "zarr.format",
+    "zarr", (".zarr", ".zspy"), "zarr",
     has_names=True, can_list=True, has_groups=True, keeps_others=True,
 )  # fmt: skip
 # A file holds one tensor, which may have a name.

@@ -1,9 +1,11 @@
 """Storage that goes along: chunks and fill values between formats, types of attributes from HDF5 to HDF5."""
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
+import zarr.codecs
 
 JOB = ("[3, 1]", "--axis", 1, "--batch-axis", 0)
 DATA = np.arange(8, dtype="f4").reshape(2, 4)
@@ -24,6 +26,52 @@ def test_chunks_and_fill_value_of_hdf5_in_zarr(revseq, tmp_path):
     revseq("convert", "z.zarr::x", "back.h5").ok()
     with h5py.File(tmp_path / "back.h5") as file:
         assert (file["x"].chunks, file["x"].fillvalue) == ((1, 3), -9)
+
+
+def codec_of_3(name, **configuration):
+    return {"compressors": {"name": f"numcodecs.{name}", "configuration": configuration}}
+
+
+NOT_COMPRESSED = [
+    (2, {"filters": [numcodecs.Shuffle(4)]}),
+    (2, {"filters": [numcodecs.Base64()]}),
+    (2, {"filters": [numcodecs.Delta("<i4")]}),
+    (2, {"compressors": numcodecs.Adler32()}),
+    (2, {"compressors": numcodecs.CRC32()}),
+    (2, {"compressors": numcodecs.Fletcher32()}),
+    (2, {"compressors": numcodecs.JenkinsLookup3()}),
+    (3, codec_of_3("adler32")),
+    (3, codec_of_3("crc32")),
+    (3, codec_of_3("fletcher32")),
+    (3, codec_of_3("jenkins_lookup3")),
+    (3, codec_of_3("shuffle", elementsize=4)),
+    (3, {"compressors": zarr.codecs.Crc32cCodec()}),
+    (3, {"shards": (2, 4)}),
+]
+COMPRESSED = [
+    (2, {"filters": [numcodecs.Shuffle(4)], "compressors": numcodecs.Zlib()}),
+    (2, {"compressors": numcodecs.LZMA()}),
+    (3, codec_of_3("bz2")),
+    (3, {"shards": (2, 4), "compressors": zarr.codecs.ZstdCodec()}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
+@pytest.mark.parametrize(("version", "options"), NOT_COMPRESSED + COMPRESSED)
+def test_only_what_zarr_compresses_is_compressed_in_hdf5(revseq, tmp_path, version, options):
+    stored = {"compressors": None, **options}
+    values = DATA.astype("i4")
+    zarr.create_array(
+        str(tmp_path / "x.zarr"), data=values, chunks=(1, 2), zarr_format=version, **stored
+    )
+    revseq("convert", "x.zarr", "y.h5::x").ok()
+    with h5py.File(tmp_path / "y.h5") as file:
+        dataset = file["x"]
+        assert dataset.chunks == (1, 2)
+        is_compressed = (version, options) in COMPRESSED
+        assert dataset.compression == ("gzip" if is_compressed else None)
+        assert dataset.shuffle == is_compressed
+        assert np.array_equal(dataset[...], values)
 
 
 def test_a_chunk_that_is_larger_than_its_tensor(revseq, tmp_path):

@@ -1,8 +1,10 @@
 """New HDF5 datasets, which are created before their values are written.
 
 A dataset is in a file of its own, in a copy of the output's own file, or in a copy of INPUT's file.
-The first two are here. They get what the neutral form says of the tensor, and the scales of their
-dimensions are made as by NetCDF's library.
+In the first two, it gets what the neutral form says of the tensor, and the scales of its dimensions
+are made as by NetCDF's library. In a copy of INPUT's file, it is INPUT's dataset with other values,
+or a new one like it; all else in the file stays as it is, byte by byte, but NetCDF's history gets a
+line.
 """
 
 from __future__ import annotations
@@ -17,36 +19,51 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5d, h5g, h5i, h5p, h5s, h5t
+from h5py import h5d, h5i, h5p, h5s, h5t
 
-from revseq_cli.core.errors import UsageError
+from revseq_cli.core import signals
+from revseq_cli.core.errors import UsageError, join_names
 from revseq_cli.formats.attributes import NOTHING, Meaning, fill_of
 from revseq_cli.formats.contract import Original, Source
-from revseq_cli.formats.hdf5.attributes import (
+from revseq_cli.formats.hdf5.attribute_io import (
     BARE,
     DIMENSION_ID,
     DIMENSION_IDS,
+    add_history,
+    copy_attribute,
+    copy_attributes,
+    is_of_scales,
     is_scale,
+    widen_float16,
 )
+from revseq_cli.formats.hdf5.elements import make_type
 from revseq_cli.formats.hdf5.files import (
-    encode_name,
+    RAISED,
     open_dataset,
     open_hdf5,
-    require_own_values,
 )
-from revseq_cli.formats.hdf5.fitting import find_coordinate, find_usable_scales
 from revseq_cli.formats.hdf5.links import (
     NOT_COORDINATE,
+    find_old_dataset,
     groups_of,
     has_path,
-    open_member,
-    stored_name,
 )
-from revseq_cli.formats.hdf5.new_attributes import add_history, copy_attributes, widen_float16
-from revseq_cli.formats.hdf5.properties import Limits, choose_limits, make_properties
-from revseq_cli.formats.hdf5.scales import dimension_ids, find_scales, is_netcdf_file
-from revseq_cli.formats.hdf5.source import Hdf5Source, find_named_scale
-from revseq_cli.formats.hdf5.types import make_type
+from revseq_cli.formats.hdf5.properties import (
+    Limits,
+    allocate_early,
+    choose_limits,
+    copy_properties,
+    make_properties,
+)
+from revseq_cli.formats.hdf5.scales import (
+    dimension_ids,
+    find_named_scale,
+    find_scales,
+    find_usable_scales,
+    is_netcdf_dataset,
+    is_netcdf_file,
+)
+from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.refusals import make_dimension_error, make_name_taken_error
 from revseq_cli.formats.table import has_netcdf_suffix
 
@@ -93,8 +110,9 @@ class _Names:
 class _DescribedDataset(NewDataset):
     """A dataset that gets what the neutral form says of the tensor: its attributes and scales.
 
-    `own_scales` are the paths of scales in the file that it uses, by the names of its dimensions.
-    For the other names, scales are created. With `for_netcdf`, NetCDF's library can read all of it.
+    `usable_scales` are the paths of scales in the file that it uses, by the names of its
+    dimensions. For the other names, scales are created. With `for_netcdf`, NetCDF's library can
+    read all of it.
     """
 
     def __init__(
@@ -104,7 +122,7 @@ class _DescribedDataset(NewDataset):
         where: str,
         meaning: Meaning,
         limits: Limits,
-        own_scales: dict[str, str],
+        usable_scales: dict[str, str],
         *,
         for_netcdf: bool,
     ) -> None:
@@ -112,19 +130,30 @@ class _DescribedDataset(NewDataset):
         self.limits = limits
         self.meaning = meaning
         self.left_out = meaning.left
-        self.own_scales = own_scales
+        self.usable_scales = usable_scales
         self.for_netcdf = for_netcdf
         self.hdf5_input = template if isinstance(template, Hdf5Source) else None
+        self.coordinate_of = {variable.name: variable for variable in meaning.coordinates}
         is_contiguous = self.properties.get_layout() == h5d.CONTIGUOUS
         self.is_raw = is_contiguous and prod(template.sizes) > 0
 
-    def _create_dataset(self, file: h5py.File, names: _Names) -> h5py.Dataset:
-        """The dataset without attributes and scales."""
+    def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        names = self._choose_names(file)
         group = self.name.rpartition("/")[0]
         limits = tuple(h5s.UNLIMITED if limit is None else limit for limit in self.limits)
         space = h5s.create_simple(self.template.sizes, limits)
         kind = make_type(self.template.dtype)
-        return create_dataset(file, f"{group}/{names.dataset}", kind, space, self.properties)
+        dataset = _create_dataset(file, f"{group}/{names.dataset}", kind, space, self.properties)
+        with self._open_input() as input_dataset:
+            self._describe_groups(dataset, input_dataset)
+            self._attach_scales(dataset, names, input_dataset)
+            # Only now, since HDF5 attaches no scale to a dataset that has an attribute CLASS.
+            attributes = dict(self.meaning.attributes)
+            if names.is_coordinate:  # as a scale, it has a CLASS of its own
+                attributes.pop("CLASS", None)
+            copy_attributes(dataset, attributes, input_dataset, self.template.dtype)
+        notes = add_history(file) if self.for_netcdf else []
+        return dataset, notes
 
     @contextlib.contextmanager
     def _open_input(self) -> Iterator[h5py.Dataset | None]:
@@ -141,64 +170,71 @@ class _DescribedDataset(NewDataset):
     # Names
 
     def _choose_names(self, file: h5py.File) -> _Names:
-        """The names of the dataset and of its scales, before they are in the file.
-
-        A dataset that has the name of its first dimension is a coordinate, if all dimensions have
-        scales. One that has the name of a dimension, and is no coordinate, gets a prefix as in
-        NetCDF. In other HDF5 files, where only h5netcdf would understand the prefix, that
-        dimension gets no scale.
-        """
+        """The names of the dataset and of its scales, before they are in the file."""
         name = self.name.rpartition("/")[2]
-        scales = self._name_scales(file)
+        scales = self._choose_scale_names(file)
+        # x(x, y), whose dimensions all have scales, is the coordinate of x.
         if scales[:1] == [name] and all(scales):
             return _Names(name, scales, is_coordinate=True)
+        # x(y, x) is none. NetCDF stores it with a prefix. In other HDF5 files, where only h5netcdf
+        # would understand the prefix, its dimension x gets no scale.
         if name in scales and self.for_netcdf:
             name = NOT_COORDINATE + name
         elif name in scales:
             scales = ["" if scale == name else scale for scale in scales]
+        # v(x, ) becomes v(x, dim_0): NetCDF's library opens no file where only some of a variable's
+        # dimensions have scales.
         if self.for_netcdf and any(scales):
-            _name_all_scales(scales, name)
+            _fill_in_names(scales, name)
         return _Names(name, scales, is_coordinate=False)
 
-    def _name_scales(self, file: h5py.File) -> list[str]:
-        """The name of each dimension whose scale can have it in the file, and "" for the others."""
+    def _choose_scale_names(self, file: h5py.File) -> list[str]:
+        """The name of each dimension whose scale can have it in the file, and "" for the others.
+
+        A name that is only a label in INPUT, which needs no dataset, is left out.
+        """
         group = self.name.rpartition("/")[0]
         size_of = dict[str, int]()
         names = []
         for name, size in zip(self.meaning.dimensions, self.template.sizes, strict=False):
             # Dimensions of one name and two sizes cannot share a scale.
             can_be_used = _is_link_name(name) and size_of.setdefault(name, size) == size
-            if can_be_used and name not in self.own_scales:
+            if can_be_used and name not in self.usable_scales:
                 can_be_used = not has_path(file, f"{group}/{name}")
             names.append(name if can_be_used else "")
-        self._drop_labels(names)
-        return names
-
-    def _drop_labels(self, names: list[str]) -> None:
-        """Clear the names that are only labels in INPUT, which need no dataset."""
-        coordinates = {variable.name for variable in self.meaning.coordinates}
         with self._open_input() as input_dataset:
             if input_dataset is None:
-                return
+                return names
             for d, name in enumerate(names):
-                if name not in coordinates and not find_scales(input_dataset, d):
+                if name not in self.coordinate_of and not find_scales(input_dataset, d):
                     names[d] = ""
+        return names
 
     # Attributes and scales
 
-    def _describe_dataset(
-        self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
-    ) -> None:
-        """Give the dataset its scales, and then its attributes, with their types in INPUT.
+    def _describe_groups(self, dataset: h5py.Dataset, input_dataset: h5py.Dataset | None) -> None:
+        """Give the file and the groups above the dataset the attributes of those of INPUT.
 
-        The scales come first, since HDF5 attaches none to a dataset with an attribute CLASS. A
-        coordinate is a scale, and has a CLASS of its own.
+        One of the files may have fewer groups. The innermost ones correspond: if INPUT is /a/b/x,
+        and the dataset /c/x, then c gets the attributes of b.
         """
-        self._attach_scales(dataset, names, input_dataset)
-        attributes = dict(self.meaning.attributes)
-        if names.is_coordinate:
-            attributes.pop("CLASS", None)
-        copy_attributes(dataset, attributes, input_dataset, self.template.dtype)
+        if not self.meaning.groups:
+            return
+        # Three lists, each with the root first.
+        new_groups = groups_of(dataset)
+        attributes_of = self.meaning.groups
+        input_groups: Sequence[h5py.Group | None] = [None] * len(attributes_of)
+        if input_dataset:
+            input_groups = groups_of(input_dataset)
+        copy_attributes(new_groups[0], attributes_of[0], input_groups[0])
+        inner = zip(
+            reversed(new_groups[1:]),
+            reversed(attributes_of[1:]),
+            reversed(input_groups[1:]),
+            strict=False,
+        )
+        for group, attributes, input_group in inner:
+            copy_attributes(group, attributes, input_group)
 
     def _attach_scales(
         self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
@@ -207,9 +243,11 @@ class _DescribedDataset(NewDataset):
 
         A dimension whose scale has another name, or that has none, gets its name as a label.
         """
-        scales = self._open_scales(dataset, names, input_dataset)
-        if names.is_coordinate:  # a scale has no scales
-            _number_dimensions(dataset, [scales[name] for name in names.scales])
+        scales = self._make_scales(dataset, names, input_dataset)
+        if names.is_coordinate:  # a scale has no scales, but NetCDF numbers them
+            ids = [scales[name].attrs.get(DIMENSION_ID) for name in names.scales]
+            if len(ids) > 1 and None not in ids:
+                dataset.attrs.create(DIMENSION_IDS, np.array(ids, np.int32))
             return
         for d, name in enumerate(self.meaning.dimensions):
             scale_name = names.scales[d]
@@ -219,7 +257,7 @@ class _DescribedDataset(NewDataset):
             if can_be_label and name != scale_name:
                 dataset.dims[d].label = name
 
-    def _open_scales(
+    def _make_scales(
         self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
     ) -> dict[str, h5py.Dataset]:
         """The scales by their names: the dataset itself, those of the file, and new ones."""
@@ -232,8 +270,8 @@ class _DescribedDataset(NewDataset):
         for d, name in enumerate(names.scales):
             if not name or name in scales:
                 continue
-            if name in self.own_scales:
-                scales[name] = open_dataset(dataset.file, self.own_scales[name], self.where)
+            if name in self.usable_scales:
+                scales[name] = open_dataset(dataset.file, self.usable_scales[name], self.where)
                 continue
             scales[name] = self._create_scale(dataset, d, name, input_dataset)
             new_scales.append(scales[name])
@@ -250,12 +288,12 @@ class _DescribedDataset(NewDataset):
         if self.limits[d] is None:
             options["maxshape"] = (None,)
         group = dataset.parent
-        coordinate = find_coordinate(self.meaning, name)
-        if coordinate is None:
+        if name not in self.coordinate_of:
             size = dataset.shape[d]
             scale = group.create_dataset(name, (size,), ">f4", **options)
             scale.make_scale(f"{BARE}{size:10d}")
             return scale
+        coordinate = self.coordinate_of[name]
         values = widen_float16(coordinate.values)
         if values.dtype == object:
             options["dtype"] = h5py.string_dtype()
@@ -268,7 +306,7 @@ class _DescribedDataset(NewDataset):
 
 
 class OwnDataset(_DescribedDataset):
-    """A dataset in a new file of its own, whose groups are described, too."""
+    """A dataset in a new file of its own."""
 
     def __init__(self, name: str, template: Source, where: str) -> None:
         meaning = (template.meaning() or NOTHING).without_pointers()
@@ -279,34 +317,6 @@ class OwnDataset(_DescribedDataset):
         # links.
         tracks = for_netcdf or bool(meaning.dimensions)
         self.options = {"mode": "w", "libver": _VERSIONS, "track_order": tracks}
-
-    def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
-        names = self._choose_names(file)
-        dataset = self._create_dataset(file, names)
-        with self._open_input() as input_dataset:
-            self._describe_groups(dataset, input_dataset)
-            self._describe_dataset(dataset, names, input_dataset)
-        notes = add_history(file) if self.for_netcdf else []
-        return dataset, notes
-
-    def _describe_groups(self, dataset: h5py.Dataset, input_dataset: h5py.Dataset | None) -> None:
-        """Give the file and the groups above the dataset the attributes of those of INPUT.
-
-        The files correspond, and so do the groups from the innermost on; one of the files may have
-        fewer groups.
-        """
-        if not self.meaning.groups:
-            return
-        root, *inner = self.meaning.groups
-        input_groups: Sequence[h5py.Group | None] = [None] * len(self.meaning.groups)
-        if input_dataset:
-            input_groups = groups_of(input_dataset)
-        *input_inner, input_root = input_groups
-        copy_attributes(dataset.file, root, input_root)
-        new_inner = groups_of(dataset)[:-1]
-        corresponding = zip(new_inner, reversed(inner), input_inner, strict=False)
-        for group, attributes, input_group in corresponding:
-            copy_attributes(group, attributes, input_group)
 
 
 class AddedDataset(_DescribedDataset):
@@ -330,6 +340,7 @@ class AddedDataset(_DescribedDataset):
             for d, dimension in enumerate(meaning.dimensions):
                 if dimension in scales:
                     limits[d] = open_dataset(file, scales[dimension], where).maxshape[0]
+        meaning = meaning._replace(groups=())  # those of the file stay as they are
         super().__init__(
             name, template, where, meaning, tuple(limits), scales, for_netcdf=for_netcdf
         )
@@ -343,12 +354,7 @@ class AddedDataset(_DescribedDataset):
                 for scale in find_scales(old, d):
                     old.dims[d].detach_scale(scale)
             file.id.unlink(h5i.get_name(old.id))
-        names = self._choose_names(file)
-        dataset = self._create_dataset(file, names)
-        with self._open_input() as input_dataset:
-            self._describe_dataset(dataset, names, input_dataset)
-        notes = add_history(file) if self.for_netcdf else []
-        return dataset, notes
+        return super().create_in(file)
 
 
 def _is_link_name(name: str) -> bool:
@@ -356,11 +362,8 @@ def _is_link_name(name: str) -> bool:
     return name.isprintable() and "/" not in name and name not in ("", ".", "..")
 
 
-def _name_all_scales(names: list[str], taken: str) -> None:
-    """Give free names to the dimensions that have none.
-
-    NetCDF's library opens no file where only some of a variable's dimensions have scales.
-    """
+def _fill_in_names(names: list[str], taken: str) -> None:
+    """Give the dimensions that have no name one that is free."""
     used = {*names, taken}
     free_names = (name for name in map("dim_{}".format, itertools.count()) if name not in used)
     for d, name in enumerate(names):
@@ -368,19 +371,11 @@ def _name_all_scales(names: list[str], taken: str) -> None:
             names[d] = next(free_names)
 
 
-def _number_dimensions(dataset: h5py.Dataset, scales: Sequence[h5py.Dataset]) -> None:
-    """Say in a scale of several dimensions which their scales are, where NetCDF numbers them."""
-    ids = [scale.attrs.get(DIMENSION_ID) for scale in scales]
-    if len(ids) > 1 and None not in ids:
-        dataset.attrs.create(DIMENSION_IDS, np.array(ids, np.int32))
-
-
 def _require_free_or_replaceable(
     file: h5py.File, name: str, original: Original, where: str
 ) -> None:
     """UsageError for a path that a new dataset cannot have, or one that may not be replaced."""
-    if name.count("/") > 1:
-        refuse_groups_of_classic_model(file, where)
+    _refuse_groups_of_classic_model(file, name, where)
     old = find_old_dataset(file, name, original)
     if old is None:
         return
@@ -402,41 +397,113 @@ def _refuse_other_dimensions(
             raise make_dimension_error(dimension, f"{where}::{name}")
 
 
-# What else is in the file
+class _DatasetInCopy(NewDataset):
+    """A dataset in a copy of the file of INPUT, whose properties it has."""
+
+    def __init__(self, name: str, template: Hdf5Source, where: str, original: Original) -> None:
+        super().__init__(name, template, where, copy_properties(template.properties))
+        self.original = original
+        self.options = {"mode": "r+"}
+        self.is_raw = template.raw is not None
+        self._hard_path = template.hard_path
 
 
-def find_old_dataset(file: h5py.File, name: str, original: Original) -> h5py.Dataset | None:
-    """The dataset at that path, or None; UsageError if something else is there or on the way."""
-    item = h5g.open(file.id, b"/")
-    path = ""
-    for part in name.strip("/").split("/"):
-        if not isinstance(item, h5g.GroupID):
-            raise _refuse_other_object(path, original)
-        link = stored_name(item, part)
-        path = f"{path}/{link}"
-        if not item.links.exists(encode_name(link)):
-            return None
-        item = open_member(item, link)
-    if not isinstance(item, h5d.DatasetID):
-        raise _refuse_other_object(path, original)
-    return h5py.Dataset(require_own_values(item, f"{original.path}::{name}"))
+class ReplacedDataset(_DatasetInCopy):
+    """INPUT's dataset, which gets other values."""
+
+    def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        dataset = open_dataset(file, self._hard_path, self.where)
+        notes = add_history(file) if is_netcdf_dataset(dataset) else []
+        if self.properties.get_nfilters():
+            _shrink_chunks(dataset)
+        return dataset, notes
 
 
-def _refuse_other_object(path: str, original: Original) -> UsageError:
-    """The error for a new dataset where the file has something else at that path."""
-    if original.is_input:
-        return make_name_taken_error(path, original.path)
-    return UsageError(f"has something else at {path}", "a name that is free", where=original.path)
+def _shrink_chunks(dataset: h5py.Dataset) -> None:
+    """Write one byte instead of each stored chunk, before the new chunks are written.
+
+    HDF5 then joins the free space of neighbours, into which new chunks of other sizes fit: a copy
+    of a file of 7 MB has 0.3 % of dead space instead of 5 %. And HDF5 drops the old filter mask,
+    which it would keep for a new chunk of the same size, so that nobody could read it. A signal
+    stops this, since a file may have millions of chunks.
+    """
+    starts: list[tuple[int, ...]] = []
+    dataset.id.chunk_iter(lambda chunk: starts.append(tuple(chunk.chunk_offset)))
+    chunk_bytes = prod(dataset.chunks) * dataset.id.get_type().get_size()
+    count = 2 if chunk_bytes == 1 else 1  # another size than that of a new chunk
+    for start in sorted(starts):
+        signals.check()
+        dataset.id.write_direct_chunk(start, bytes(count))
 
 
-def refuse_groups_of_classic_model(file: h5py.File, where: str) -> None:
-    """UsageError for a file that follows NetCDF's classic model."""
-    if "_nc3_strict" in file.attrs:
+class DatasetLikeInput(_DatasetInCopy):
+    """A new dataset like INPUT's, under another name."""
+
+    def __init__(self, name: str, template: Hdf5Source, where: str, original: Original) -> None:
+        super().__init__(name, template, where, original)
+        self.properties.set_obj_track_times(False)  # so that the same job gives the same bytes
+        allocate_early(self.properties)
+        with open_hdf5(template.path, template.name) as file:
+            _refuse_groups_of_classic_model(file, name, where)
+            if find_old_dataset(file, name, original) is not None:
+                raise make_name_taken_error(name, template.path)
+            self._refuse_hidden_dimensions(open_dataset(file, self._hard_path, template.name))
+
+    def _refuse_hidden_dimensions(self, old: h5py.Dataset) -> None:
+        """UsageError for a name in a group from which NetCDF does not see the dimensions."""
+        if not is_netcdf_dataset(old):
+            return
+        parent = self.name.rpartition("/")[0]
+        for d in range(old.ndim):
+            for scale in find_scales(old, d)[:1]:
+                home = str(scale.name).rpartition("/")[0]
+                if not f"{parent}/".startswith(f"{home}/"):
+                    found = f"a dimension of {home} would not be visible from {self.name}"
+                    raise UsageError(found, f"a name in {home}", where=f"{self.where}::{self.name}")
+
+    def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
+        old = open_dataset(file, self._hard_path, self.where)
+        dataset = self._create_like(old)
+        lost = _copy_tensor_attributes(old, dataset)
+        notes = [f"not copied: {join_names(lost)}"] if lost else []
+        if is_netcdf_dataset(old):
+            notes += add_history(file)
+        return dataset, notes
+
+    def _create_like(self, old: h5py.Dataset) -> h5py.Dataset:
+        """A dataset like the old one, with its scales but without its values.
+
+        HDF5's function that copies datasets copies their values, too.
+        """
+        kind = old.id.get_type()
+        dataset = _create_dataset(old.file, self.name, kind, old.id.get_space(), self.properties)
+        for d in range(old.ndim):
+            for scale in find_scales(old, d):
+                dataset.dims[d].attach_scale(scale)
+        return dataset
+
+
+def _copy_tensor_attributes(old: h5py.Dataset, new: h5py.Dataset) -> list[str]:
+    """Copy all attributes but those of scales; the names of those whose types h5py lacks."""
+    lost = []
+    for name in old.attrs:
+        if is_of_scales(old, name):
+            continue
+        try:
+            copy_attribute(old.id, new.id, name)
+        except RAISED:
+            lost.append(str(name))
+    return lost
+
+
+def _refuse_groups_of_classic_model(file: h5py.File, name: str, where: str) -> None:
+    """UsageError for a dataset in a group, if the file follows NetCDF's classic model."""
+    if name.count("/") > 1 and "_nc3_strict" in file.attrs:
         found = "NetCDF's classic model, which this file follows, has no groups"
         raise UsageError(found, "a name without /", where=where)
 
 
-def create_dataset(
+def _create_dataset(
     file: h5py.File, path: str, kind: h5t.TypeID, space: h5s.SpaceID, properties: h5p.PropDCID
 ) -> h5py.Dataset:
     """A new dataset; groups above it that are missing are created, too."""

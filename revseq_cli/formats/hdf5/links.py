@@ -17,13 +17,15 @@ from typing import NamedTuple
 import h5py
 from h5py import h5d, h5g, h5l, h5o, h5t
 
-from revseq_cli.core.errors import FormatError, RevseqError, join_names
-from revseq_cli.formats.hdf5.attributes import is_scale
+from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
+from revseq_cli.formats.contract import Original
+from revseq_cli.formats.hdf5.attribute_io import is_scale
+from revseq_cli.formats.hdf5.elements import require_numbers
 from revseq_cli.formats.hdf5.files import RAISED, decode_name, encode_name, require_own_values
-from revseq_cli.formats.hdf5.types import require_numbers
 from revseq_cli.formats.refusals import (
     choose_tensor,
     make_name_error,
+    make_name_taken_error,
     make_unknown_key_error,
     propose_keys,
 )
@@ -165,7 +167,11 @@ class _Walk:
 
 
 def stored_name(group: h5g.GroupID, name: str) -> str:
-    """The name in the file of what a user calls `name`: that of a variable before a dimension's."""
+    """The name in the file of what a user calls `name`.
+
+    Where a variable has the name of a dimension, NetCDF stores it with a prefix; the variable is
+    meant, and not the dimension.
+    """
     if group.links.exists(encode_name(NOT_COORDINATE + name)):
         return NOT_COORDINATE + name
     return name
@@ -211,11 +217,35 @@ def has_path(file: h5py.File, path: str) -> bool:
 
 
 def groups_of(dataset: h5py.Dataset) -> list[h5py.Group]:
-    """The groups that a dataset is in, from the innermost to the file's root."""
+    """The groups that a dataset is in, from the file's root to the innermost."""
     groups = [dataset.parent]
-    while groups[-1].name != "/":
-        groups.append(groups[-1].parent)
+    while groups[0].name != "/":
+        groups.insert(0, groups[0].parent)
     return groups
+
+
+def find_old_dataset(file: h5py.File, name: str, original: Original) -> h5py.Dataset | None:
+    """The dataset at that path, or None; UsageError if something else is there or on the way."""
+    item = h5g.open(file.id, b"/")
+    path = ""
+    for part in name.strip("/").split("/"):
+        if not isinstance(item, h5g.GroupID):
+            raise _make_taken_error(path, original)
+        link = stored_name(item, part)
+        path = f"{path}/{link}"
+        if not item.links.exists(encode_name(link)):
+            return None
+        item = open_member(item, link)
+    if not isinstance(item, h5d.DatasetID):
+        raise _make_taken_error(path, original)
+    return h5py.Dataset(require_own_values(item, f"{original.path}::{name}"))
+
+
+def _make_taken_error(path: str, original: Original) -> UsageError:
+    """The error for a new dataset at whose path, or on the way to it, is something else."""
+    if original.is_input:
+        return make_name_taken_error(path, original.path)
+    return UsageError(f"has something else at {path}", "a name that is free", where=original.path)
 
 
 # All objects

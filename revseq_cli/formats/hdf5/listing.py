@@ -8,22 +8,22 @@ from h5py import h5d, h5g, h5o
 from revseq_cli.core.dtypes import data_type_of, require_sizes
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats.contract import Location, TextTypes
-from revseq_cli.formats.hdf5.attributes import (
+from revseq_cli.formats.contract import Location
+from revseq_cli.formats.hdf5.attribute_io import (
     count_attributes,
     has_netcdf_mark,
     is_bare,
     is_scale,
 )
+from revseq_cli.formats.hdf5.elements import require_numbers
 from revseq_cli.formats.hdf5.files import RAISED, open_hdf5
 from revseq_cli.formats.hdf5.links import follow_links, leave_out_scales, list_objects
 from revseq_cli.formats.hdf5.scales import read_dimension_names
 from revseq_cli.formats.hdf5.source import NETCDF4, storage_details
-from revseq_cli.formats.hdf5.types import require_numbers
 from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, find_sole_key
 
 
-def contents(location: Location, types: TextTypes) -> Contents | None:
+def list_contents(location: Location, asked: DataType | None) -> Contents | None:
     """What the file or the group holds; None where the location is that of a dataset."""
     items = []
     datasets = dict[str, bool]()  # whether each is a scale, by its path
@@ -35,7 +35,7 @@ def contents(location: Location, types: TextTypes) -> Contents | None:
         # One at a time: HDF5 is slow with many open objects.
         for path, entry in list_objects(group, hard_path):
             depth = path.count("/") - hard_path.count("/") - 1
-            items.append(_describe_entry(entry, Item(path, depth=depth), types.asked))
+            items.append(_describe_entry(entry, Item(path, depth=depth), asked))
             if isinstance(entry, h5d.DatasetID):
                 datasets[path] = is_scale(h5py.Dataset(entry))
             elif isinstance(entry, Exception):

@@ -16,7 +16,6 @@ from revseq_cli.formats.hdf5.files import RAISED
 from revseq_cli.formats.hdf5.filters import take_filters
 from revseq_cli.formats.hdf5.source import Hdf5Source
 
-_NO_COMPRESSION = {"", "bytes", "transpose", "crc32c"}  # codecs of Zarr
 # The largest size of each dimension; None for one without a limit.
 Limits = tuple[int | None, ...]
 
@@ -46,10 +45,9 @@ def make_properties(template: Source, meaning: Meaning, limits: Limits) -> h5p.P
     chunks = _choose_chunks(template, limits)
     if chunks:
         properties.set_chunk(chunks)
-    codecs = {*template.storage.details.get("codecs", "").split(", ")}
     if isinstance(template, Hdf5Source):
         take_filters(properties, template.properties, without=h5z.FILTER_NBIT)
-    elif chunks and codecs - _NO_COMPRESSION:
+    elif chunks and template.storage.is_compressed:
         properties.set_shuffle()
         properties.set_deflate(4)
     fill = _find_fill(template, meaning)

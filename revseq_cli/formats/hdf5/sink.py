@@ -24,11 +24,16 @@ from revseq_cli.files.input_file import Identity
 from revseq_cli.files.new import NewFile
 from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
-from revseq_cli.formats.hdf5.copies import DatasetLikeInput, ReplacedDataset
-from revseq_cli.formats.hdf5.datasets import AddedDataset, NewDataset, OwnDataset
+from revseq_cli.formats.hdf5.datasets import (
+    AddedDataset,
+    DatasetLikeInput,
+    NewDataset,
+    OwnDataset,
+    ReplacedDataset,
+)
 from revseq_cli.formats.hdf5.elements import LOCK, write_elements
-from revseq_cli.formats.hdf5.encoding import ChunkBlockWriter, EncodedChunk
 from revseq_cli.formats.hdf5.files import hdf5_error
+from revseq_cli.formats.hdf5.filters import ChunkBlockWriter, EncodedChunk
 from revseq_cli.formats.hdf5.links import parts_of
 from revseq_cli.formats.hdf5.source import Hdf5Source
 from revseq_cli.formats.memory import ReturnedBlock, ReturningWriter
@@ -59,7 +64,7 @@ def _choose_dataset(
     return DatasetLikeInput(name, source, where, original)
 
 
-class Recorder(io.FileIO):
+class _Recorder(io.FileIO):
     """The new file as HDF5 writes it, which is told that every write succeeds.
 
     HDF5 reports a failed write late, and may crash when the process ends. So the first error is
@@ -113,7 +118,7 @@ class Recorder(io.FileIO):
 class _DatasetSink(FileSink):
     """A new HDF5 file: the base of sinks that differ in who writes the values of the dataset."""
 
-    _recorder: Recorder | None = None
+    _recorder: _Recorder | None = None
     _file: h5py.File | None = None
 
     def __init__(self, file: NewFile, dataset: NewDataset) -> None:
@@ -128,7 +133,7 @@ class _DatasetSink(FileSink):
         if original:
             identity = cast("Identity", original.identity)
             fill_from(self.file, original.path, identity, [CopiedPart(0, identity.size, 0)])
-        self._recorder = Recorder(self.file)
+        self._recorder = _Recorder(self.file)
         with self._recorder.wrap_errors():
             self._file = h5py.File(self._recorder, **self._new_dataset.options, **options)
             dataset, notes = self._new_dataset.create_in(self._file)
@@ -195,7 +200,7 @@ class Hdf5Sink(_DatasetSink):
         return self._writer
 
     def receive(self, write_result: object) -> None:
-        with LOCK, cast("Recorder", self._recorder).wrap_errors():
+        with LOCK, cast("_Recorder", self._recorder).wrap_errors():
             if self.encoded:
                 for chunk in cast("list[EncodedChunk]", write_result):
                     signals.check()

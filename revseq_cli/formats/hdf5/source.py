@@ -20,26 +20,24 @@ from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start
 from revseq_cli.files import open_file
 from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.attributes import (
-    ENCODING,
     FILL,
     Meaning,
-    NoCoordinateError,
-    Variable,
-    as_texts,
     find_coordinates,
-    is_small,
-    join_characters,
 )
 from revseq_cli.formats.contract import (
-    Location,
     Original,
     ReadTask,
     Source,
     Storage,
-    TextTypes,
 )
-from revseq_cli.formats.hdf5.attributes import has_netcdf_mark, is_bare, read_neutral_attributes
-from revseq_cli.formats.hdf5.elements import LOCK, read_elements
+from revseq_cli.formats.hdf5.attribute_io import has_netcdf_mark, read_neutral_attributes
+from revseq_cli.formats.hdf5.elements import (
+    LOCK,
+    describe_type,
+    is_narrow,
+    read_elements,
+    require_numbers,
+)
 from revseq_cli.formats.hdf5.files import RAISED, open_dataset, open_hdf5
 from revseq_cli.formats.hdf5.filters import (
     ends_in_blosc,
@@ -47,26 +45,17 @@ from revseq_cli.formats.hdf5.filters import (
     require_filters,
     require_whole_chunk,
 )
-from revseq_cli.formats.hdf5.links import dataset_in, find_dataset, groups_of
+from revseq_cli.formats.hdf5.links import find_dataset, groups_of
 from revseq_cli.formats.hdf5.scales import (
-    dimension_name_of,
-    find_scales,
     is_netcdf_dataset,
+    read_coordinate_of,
     read_dimension_names,
 )
-from revseq_cli.formats.hdf5.types import describe_type, is_narrow, require_numbers
 from revseq_cli.formats.raw import RawReadTask, RawTensor, list_cut_alignments
 from revseq_cli.formats.refusals import is_huge, make_damage_error, refuse_bomb
 from revseq_cli.formats.table import describe_head, has_netcdf_suffix, is_hdf5
 
 NETCDF4 = "NetCDF-4"  # what people call an HDF5 file that NetCDF wrote
-# Texts to read before their lengths are added: many may share their bytes in the file.
-_TEXTS_AT_ONCE = 8
-
-
-def open_source(location: Location, types: TextTypes) -> Source:
-    """The named dataset of a file, or its only one."""
-    return Hdf5Source(location.path, location.key, asked=types.asked)
 
 
 class Hdf5Source(Source):
@@ -157,10 +146,10 @@ class Hdf5Source(Source):
             attributes, left = read_neutral_attributes(dataset)
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
-            read = functools.partial(_read_coordinate_of, dataset)
+            read = functools.partial(read_coordinate_of, dataset)
             coordinates = find_coordinates(self.dimensions, read)
             groups = []
-            for group in reversed(groups_of(dataset)):
+            for group in groups_of(dataset):
                 group_attributes, _ = read_neutral_attributes(group)
                 groups.append(group_attributes)
             storage_fill = self._find_storage_fill(dataset)
@@ -248,60 +237,6 @@ def storage_details(dataset: h5py.Dataset) -> dict[str, str]:
     return details
 
 
-def _read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | None:
-    """The coordinate of a dimension of that name; None where the dimension has no variable."""
-    try:
-        scale = find_named_scale(dataset, d, name)
-        if scale is None or is_bare(scale):
-            return None
-        sizes = scale.shape or ()
-        if sizes[:1] != (dataset.shape[d],):
-            raise NoCoordinateError
-        return read_coordinate(scale, name)
-    except (*RAISED, FormatError):  # damage matters where it is asked for
-        raise NoCoordinateError from None
-
-
-def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
-    """The scale of that name of a dimension, or else the dataset of that name in the same group."""
-    named = [scale for scale in find_scales(dataset, d) if dimension_name_of(scale) == name]
-    scale = named[0] if named else dataset_in(dataset.parent, name)
-    return None if scale == dataset else scale
-
-
-def read_coordinate(scale: h5py.Dataset, name: str) -> Variable:
-    """The coordinate that a dataset holds; FormatError for one that is large, or no coordinate."""
-    sizes = scale.shape or ()
-    kind = scale.dtype.kind
-    is_of_characters = scale.dtype == "S1" and len(sizes) == 2  # NetCDF's way
-    is_text = kind == "S" or h5py.check_string_dtype(scale.dtype)
-    rank = 2 if is_of_characters else 1
-    is_of_values = kind in "biuf" or is_text
-    if len(sizes) != rank or not is_of_values:
-        raise FormatError("no coordinate")
-    if not is_small(sizes, scale.dtype.itemsize, scale.chunks):
-        raise FormatError("a large coordinate")
-    require_filters(scale, name)
-    attributes, _ = read_neutral_attributes(scale)
-    values = _read_texts(scale) if kind == "O" else scale[()]
-    if is_of_characters:
-        attributes.pop(ENCODING, None)
-        values = join_characters(values)
-    if is_text:
-        values = as_texts(values)
-    return Variable(name, attributes, values)
-
-
-def _read_texts(scale: h5py.Dataset) -> NDArray[Any]:
-    """Texts of any lengths; FormatError if they are large, which only reading them shows."""
-    texts: list[bytes] = []
-    for start in range(0, scale.shape[0], _TEXTS_AT_ONCE):
-        texts += scale[start : start + _TEXTS_AT_ONCE].tolist()
-        if not is_small((sum(map(len, texts)),), 1):
-            raise FormatError("large")
-    return np.array(texts, object)
-
-
 @dataclass(frozen=True)
 class Hdf5ReadTask:
     """Reads one region of a dataset, from a file whose state must still be `unchanged`.
@@ -343,9 +278,8 @@ class Hdf5ReadTask:
     def _require_whole_frames(self, dataset: h5py.Dataset) -> None:
         """FormatError with the first chunk of a truncated Blosc frame, which Blosc overlooks."""
         for box in chunk_boxes(self.region, dataset.chunks):
-            start = tuple(part.start // n * n for part, n in zip(box, dataset.chunks, strict=True))
             try:
-                require_whole_chunk(dataset, start)
+                require_whole_chunk(dataset, tuple(chunk_start(box, dataset.chunks)))
             except FormatError as e:
                 raise self._report_damage(box, dataset, e.found) from None
 

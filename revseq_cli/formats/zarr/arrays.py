@@ -1,11 +1,13 @@
-"""Arrays of the package zarr, which are opened, read and written in the calling thread."""
+"""Arrays of the package zarr, which are made, opened, read and written in the calling thread."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import errno
 import functools
+import struct
 import warnings
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -28,7 +30,9 @@ from revseq_cli.files.budget import count_parallel_requests
 from revseq_cli.files.event_loop import run_together
 from revseq_cli.files.system_errors import make_os_error
 from revseq_cli.files.threads import thread_key
+from revseq_cli.formats.attributes import FILL, Attributes, fill_of
 from revseq_cli.formats.refusals import require_whole_frame
+from revseq_cli.formats.zarr.metadata import DIMENSIONS
 from revseq_cli.formats.zarr.store import ARRAY_FILES, METADATA_FILES, Version, ZarrStore, prefix_of
 
 _Result = TypeVar("_Result")
@@ -37,24 +41,25 @@ _Result = TypeVar("_Result")
 class ZarrArray(NamedTuple):
     """All that zarr needs to open an array; small and picklable.
 
-    The chunks are in a folder or at an address. `metadata_files` are the array's files of metadata,
-    by their names: a store that is being written does not have them there yet.
+    `chunk_folder` is the folder or the address where the array's chunks are. `metadata_files` are
+    its files of metadata, by their names: a store that is being written does not have them there
+    yet.
     """
 
-    folder: str
+    chunk_folder: str
     version: Version
     metadata_files: tuple[tuple[str, bytes], ...]
     mode: Literal["r", "r+"] = "r"
 
     @classmethod
-    def of(cls, store: ZarrStore, key: str, version: Version, folder: str) -> ZarrArray:
-        """The array at the path `key`, of a store whose chunks are in `folder`."""
+    def of(cls, store: ZarrStore, key: str, version: Version, chunk_store: str) -> ZarrArray:
+        """The array at the path `key` of a store whose chunks are in the store `chunk_store`."""
         files = []
         for name in ARRAY_FILES[version]:
             data = store.read_metadata_file(f"{prefix_of(key)}{name}")
             if data is not None:
                 files.append((name, data))
-        return cls(join(folder, key), version, tuple(files))
+        return cls(join(chunk_store, key), version, tuple(files))
 
     def open(self) -> Any:  # noqa: ANN401 - zarr's AsyncArray
         """The array of the package zarr, opened once in each thread of each process."""
@@ -78,11 +83,12 @@ class ZarrArray(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def _open_array(array: ZarrArray, _: object) -> Any:  # noqa: ANN401 - zarr's AsyncArray
-    """The array, which writes also chunks of fill values: to zarr, any NaN is the fill value NaN.
+    """The array of the package zarr, which writes all chunks.
 
-    zarr's own function ignores that option for an array that exists.
+    By itself, zarr leaves out chunks that hold only the fill value, and takes any NaN for it. The
+    function of zarr that opens an array ignores the option `write_empty_chunks`.
     """
-    store = _Chunks(array.folder, dict(array.metadata_files), read_only=array.mode == "r")
+    store = _Chunks(array.chunk_folder, dict(array.metadata_files), read_only=array.mode == "r")
     with warnings.catch_warnings():
         # zarr warns about codecs that the specification does not have.
         warnings.simplefilter("ignore")
@@ -126,6 +132,79 @@ def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]
         while isinstance(error, ExceptionGroup):
             error = error.exceptions[0]
         raise error from None
+
+
+# Metadata of new arrays
+
+
+def make_array_files(
+    version: Version,
+    sizes: tuple[int, ...],
+    dtype: Any,  # noqa: ANN401 - one of NumPy, or str for texts
+    dimensions: tuple[str, ...],
+    attributes: Attributes,
+    where: str,
+    chunks: tuple[int, ...] | None = None,
+    storage_fill: Any = None,  # noqa: ANN401 - a NumPy number, or None
+) -> tuple[tuple[int, ...], dict[str, bytes]]:
+    """The sizes of a new array's chunks, and its files of metadata by their names, as zarr has it.
+
+    `dimensions` are the names of its dimensions, or empty. `where` is what messages call the store.
+    Without `chunks`, zarr chooses them. `storage_fill` is the fill value that somebody has set for
+    elements that were never written, or None.
+    """
+    fields = attributes_as_json(attributes)
+    fields.pop(FILL, None)
+    options: dict[str, Any] = {}
+    fill = None if dtype is str else fill_of(attributes, dtype)
+    if version == 2 and len(dimensions) == len(sizes):
+        # As xarray has it. Where dimensions have names, it takes any fill value for one that marks
+        # missing values. So `storage_fill`, which does not, is left out there.
+        fields[DIMENSIONS] = [*dimensions]
+        options["fill_value"] = fill
+    elif version == 3 and fill is not None:
+        # A fill value that marks missing values is an attribute, too.
+        fields[FILL] = _fill_as_json(fill)
+        options["fill_value"] = fill
+    elif storage_fill is not None:
+        options["fill_value"] = storage_fill
+    if version == 3 and dimensions:
+        options["dimension_names"] = [name or None for name in dimensions]
+    if chunks:
+        options["chunks"] = chunks
+    files: dict[str, Any] = {}
+    with wrap_zarr_errors(where, "write"), warnings.catch_warnings():
+        # zarr warns that the specification has no data type for bytes.
+        warnings.simplefilter("ignore")
+        work = asynchronous.create_array(
+            files,
+            shape=sizes,
+            dtype=dtype,
+            zarr_format=version,
+            attributes=fields or None,
+            **options,
+        )
+        array = wait_for(work)
+        return array.chunks, {name: data.to_bytes() for name, data in files.items()}
+
+
+def _fill_as_json(fill: np.generic) -> Any:  # noqa: ANN401 - a number or a text
+    """A fill value as the attribute that xarray reads in version 3."""
+    if fill.dtype.kind == "f":
+        return base64.b64encode(struct.pack("<d", fill)).decode()
+    return fill.item()
+
+
+def attributes_as_json(attributes: Attributes) -> dict[str, Any]:
+    """Attributes as JSON has them."""
+    fields = {}
+    for name, value in attributes.items():
+        is_array = isinstance(value, (np.generic, np.ndarray))
+        fields[name] = value.tolist() if is_array else value
+    return fields
+
+
+# Reading and writing chunks
 
 
 class _WholeBlosc(numcodecs.Blosc):  # type: ignore[misc, unused-ignore]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import DataType, TensorDesc
-from revseq_cli.formats.contract import Location, TextTypes
+from revseq_cli.formats.contract import Location
 from revseq_cli.formats.listings import GROUP, Contents, Item, find_sole_key
-from revseq_cli.formats.zarr.attributes import attributes_of
-from revseq_cli.formats.zarr.metadata import read_metadata
+from revseq_cli.formats.zarr.metadata import attributes_of, read_metadata
 from revseq_cli.formats.zarr.store import ZarrNode, open_store
 
 
-def contents(location: Location, types: TextTypes) -> Contents | None:
+def list_contents(location: Location, asked: DataType | None) -> Contents | None:
     """What the store or the group holds.
 
     None where the location is that of an array, or of nothing.
@@ -32,7 +31,7 @@ def contents(location: Location, types: TextTypes) -> Contents | None:
             if node and not node.is_array:
                 pending += [(inside, depth + 1) for inside in store.list_folders(path)]
             if node:
-                item = _describe_node(node, item, types.asked)
+                item = _describe_node(node, item, asked)
         except RevseqError as e:  # what is wrong with its metadata is listed instead
             item = item.with_reason(e)
         items.append(item)

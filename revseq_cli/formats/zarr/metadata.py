@@ -1,4 +1,4 @@
-"""The metadata of Zarr arrays, versions 2 and 3.
+"""The metadata of Zarr arrays, versions 2 and 3, and the attributes of arrays and groups.
 
 Arrays are refused unless they hold plain numbers, in regular chunks, encoded by codecs that lose
 nothing and unpickle nothing.
@@ -6,6 +6,9 @@ nothing and unpickle nothing.
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import struct
 from collections.abc import Iterable
 from math import prod
 from typing import Any, NamedTuple
@@ -15,18 +18,21 @@ import numpy as np
 from revseq_cli.core.dtypes import as_typed, data_type_of, dtype_of, require_sizes
 from revseq_cli.core.errors import DataTypeError, FormatError
 from revseq_cli.core.tensors import DataType, in_braces
-from revseq_cli.formats.zarr.attributes import DIMENSIONS
+from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, as_neutral
 from revseq_cli.formats.zarr.store import Version, ZarrNode
 
+DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute with their names in version 2, by xarray
 _FEW_CHUNKS = 64  # so many chunks are looked for, until one is there
 _LONGEST_TYPE = 16  # characters of a dtype
 
-# The codecs that lose nothing, by their names in both versions: of zarr itself, of numcodecs, and
-# its checksums.
+# The codecs that lose nothing, by their names in both versions: those that compress, others of zarr
+# itself and of numcodecs, and checksums.
+_COMPRESSORS = {"blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd"}
 _LOSSLESS = {
-    "bytes", "transpose", "blosc", "bz2", "gzip", "zlib", "lz4", "lzma", "zstd", "shuffle",
-    "base64", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
+    *_COMPRESSORS, "bytes", "transpose", "shuffle", "base64",
+    "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3",
 }  # fmt: skip
+_PACKBITS = "packbits"  # it stores eight booleans in a byte, and is lossless only for these
 _SHARDING = "sharding_indexed"
 _TEXTS = "vlen-utf8"
 _PREFIX = "numcodecs."  # of names in version 3
@@ -65,6 +71,12 @@ class ArrayMetadata(NamedTuple):
     def details(self) -> dict[str, str]:
         """How the array is stored, in words: its chunks and codecs."""
         return {"chunks": str(self.chunks), "codecs": ", ".join(self.codecs)}
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether any codec makes chunks smaller: shuffles, checksums and shards do not."""
+        names = {name.removeprefix(_PREFIX) for name in self.codecs}
+        return not names.isdisjoint({*_COMPRESSORS, _PACKBITS})
 
     @property
     def counts(self) -> list[int]:
@@ -334,7 +346,7 @@ def _require_lossless(
 def _is_lossless_for(dtype: np.dtype[Any], codec: _Codec) -> bool:
     """Whether a codec that is lossless only for some types keeps elements of this one."""
     name = codec.name.removeprefix(_PREFIX)
-    if name == "packbits":
+    if name == _PACKBITS:
         return dtype.kind == "b"
     if name != "delta" or dtype.kind not in "iu":
         return False
@@ -344,3 +356,43 @@ def _is_lossless_for(dtype: np.dtype[Any], codec: _Codec) -> bool:
     if stored_type is None:
         stored_type = own_type
     return bool(own_type == stored_type == dtype.str)
+
+
+# Attributes
+
+
+def attributes_of(node: ZarrNode) -> tuple[Attributes, list[str]]:
+    """The attributes of an array or a group, and the names of those that the neutral form lacks.
+
+    In an array of version 2 by xarray, the fill value is that of the array, unless it is 0, which
+    nobody has chosen. In version 3 it is an attribute, that of floats as eight bytes in base 64.
+    """
+    attributes = Attributes()
+    lost = []
+    for name, stored in node.attributes.items():
+        if name == DIMENSIONS:
+            continue
+        value = as_neutral(stored)
+        if value is None:
+            lost.append(name)
+        else:
+            attributes[name] = value
+    is_of_xarray = node.version == 2 and DIMENSIONS in node.attributes
+    if is_of_xarray and FILL not in attributes:
+        fill = node.fields.get("fill_value")
+        if fill:
+            attributes[FILL] = as_neutral(fill)
+    for name in {*MISSING, *VALID} & attributes.keys():
+        value = attributes[name]
+        if isinstance(value, str):
+            attributes[name] = _number_in(value)
+    return attributes, lost
+
+
+def _number_in(text: str) -> Any:  # noqa: ANN401 - a NumPy number, or the text
+    """The number that a text holds, in digits or in base 64; the text where it holds none."""
+    with contextlib.suppress(ValueError):
+        return as_neutral(float(text))
+    with contextlib.suppress(ValueError, struct.error):
+        return as_neutral(struct.unpack("<d", base64.b64decode(text))[0])
+    return text

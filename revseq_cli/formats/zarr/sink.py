@@ -24,6 +24,7 @@ from revseq_cli.core.dtypes import is_untyped
 from revseq_cli.core.errors import FormatError, UsageError, join_names
 from revseq_cli.core.tensors import Region, split_chunks
 from revseq_cli.files import join
+from revseq_cli.files.copies import copy_file
 from revseq_cli.files.new import NewFile
 from revseq_cli.files.system_errors import retry_while_in_use
 from revseq_cli.formats.attributes import (
@@ -36,11 +37,14 @@ from revseq_cli.formats.attributes import (
 )
 from revseq_cli.formats.contract import BlockWriter, FileSink, Original, Source
 from revseq_cli.formats.refusals import make_dimension_error, make_name_error
-from revseq_cli.formats.zarr.arrays import ZarrArray, wait_for, wrap_zarr_errors
-from revseq_cli.formats.zarr.attributes import as_json, attributes_of
-from revseq_cli.formats.zarr.copies import StoreCopy
-from revseq_cli.formats.zarr.metadata import read_metadata
-from revseq_cli.formats.zarr.new_metadata import NewArray
+from revseq_cli.formats.zarr.arrays import (
+    ZarrArray,
+    attributes_as_json,
+    make_array_files,
+    wait_for,
+    wrap_zarr_errors,
+)
+from revseq_cli.formats.zarr.metadata import attributes_of, read_metadata
 from revseq_cli.formats.zarr.source import ZarrSource
 from revseq_cli.formats.zarr.store import (
     ARRAY_FILES,
@@ -52,22 +56,20 @@ from revseq_cli.formats.zarr.store import (
     ZarrStore,
     groups_above,
     prefix_of,
+    read_files_state,
     read_store,
+    report_change,
 )
 
 _MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
-_GROUPS: dict[int, dict[str, Any]] = {
-    2: {"zarr_format": 2},
-    3: {"zarr_format": 3, "node_type": "group", "attributes": {}},
-}
 
 
 class ZarrSink(FileSink):
     """A new store with one array, or a copy of a store with that array added or replaced.
 
-    The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store:
-    `_store` is the one that is copied, or None. `_input` is INPUT if it is a Zarr array. The path
-    of the new array is `_key`, and `_groups` are the paths of the groups above it.
+    The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store. The
+    path of the new array is `_key`, and its files of metadata are `_array_files`, by their names.
+    `_coordinates` are written as arrays next to it.
     """
 
     encoded = True
@@ -77,148 +79,75 @@ class ZarrSink(FileSink):
     ) -> None:
         super().__init__(file)
         self._data_type = template.desc.data_type
-        self._input = template if isinstance(template, ZarrSource) else None
-        self._original = original
-        self._copies_input = original is not None and original.is_input
-        self._store = self._open_original()
-        self._version = self._choose_version()
-        self._key = _require_path(key, file.name, self._input.key if self._input else "")
-        self._groups = groups_above(self._key)
+        copies_input = original is not None and original.is_input
+        own_store = None  # that of the output, to which the array is added
+        if original and not copies_input:
+            own_store = read_store(original.path)
+        version = _choose_version(template, own_store)
+        self._version = version
+        old_key = template.key if isinstance(template, ZarrSource) else ""
+        self._key = _require_path(key, file.name, old_key)
         meaning = NOTHING
-        if not self._copies_input:
+        if not copies_input:
             meaning = (template.meaning() or NOTHING).without_pointers()
         sizes = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
         self.left_out = meaning.left + sizes
-        self._array_files = self._make_array_files(template, meaning)
+        self.chunks, self._array_files = self._make_array(template, version, meaning)
         # The files of metadata that the store gets if it lacks them, by their paths.
-        self._new_files = self._make_group_files(meaning.groups)
+        self._new_files = _make_group_files(self._key, version, template, own_store, meaning)
         for name, data in self._array_files.items():
             self._new_files[f"{prefix_of(self._key)}{name}"] = data
-        self._copy = self._make_copy()
+        self._copy: _StoreCopy | None = None
+        if original:
+            store = own_store or cast("ZarrSource", template).store
+            self._copy = _StoreCopy(original, store, self._key, template)
         self._coordinates: list[Variable] = []
-        if not self._copies_input:
-            self._coordinates = self._choose_coordinates(meaning.coordinates)
-
-    @property
-    def _replaces_input(self) -> bool:
-        """Whether INPUT's array is replaced in a copy of its store, whose metadata all stay."""
-        return self._original is not None and self._original.input_key == self._key
-
-    def _open_original(self) -> ZarrStore | None:
-        """The store of which the new one is a copy, or None."""
-        if not self._original:
-            return None
-        if self._input and self._original.is_input:
-            return self._input.store
-        return read_store(self._original.path)
-
-    def _choose_version(self) -> Version:
-        """The version of the store that is copied, or else of INPUT's array."""
-        if self._store and not self._copies_input:
-            node = self._store.read_node("")
-            if node:
-                return node.version
-        return self._input.metadata.version if self._input else 3
+        if not copies_input:
+            self._coordinates = self._choose_coordinates(meaning.coordinates, own_store)
 
     # Metadata
 
-    def _make_array_files(self, template: Source, meaning: Meaning) -> dict[str, bytes]:
-        """The files of metadata of the array: those of INPUT's array, or new ones."""
-        if self._input and self._input.metadata.version == self._version:
-            self.chunks = self._input.metadata.shards
-            return dict(self._input.array.metadata_files)
+    def _make_array(
+        self, template: Source, version: Version, meaning: Meaning
+    ) -> tuple[tuple[int, ...], dict[str, bytes]]:
+        """The sizes of the array's files and its files of metadata: those of INPUT's, or new."""
+        if isinstance(template, ZarrSource) and template.metadata.version == version:
+            return template.metadata.shards, dict(template.array.metadata_files)
         # Codecs have a byte order, and data types have none.
         dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        array = NewArray(
-            self._version,
+        chunks, count = _cut_chunks(template)
+        if count > _MOST_CHUNKS:
+            self.left_out += (f"its chunks {chunks}, which would be {count:,} files",)
+            chunks = None
+        return make_array_files(
+            version,
             template.sizes,
             dtype,
             meaning.dimensions,
             fit_types(meaning.attributes, dtype),
-            self._choose_chunks(template),
+            self.file.name,
+            chunks,
             meaning.storage_fill,
         )
-        self.chunks, files = array.create_metadata(self.file.name)
-        return files
-
-    def _choose_chunks(self, template: Source) -> tuple[int, ...] | None:
-        """The chunks of INPUT, cut to its sizes; None to let zarr choose, where they are too many.
-
-        Each chunk is a file.
-        """
-        if not template.chunks:
-            return None
-        sizes = [max(1, size) for size in template.sizes]
-        chunks = tuple(map(min, template.chunks, sizes))
-        count = prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
-        if count <= _MOST_CHUNKS:
-            return chunks
-        self.left_out += (f"its chunks {chunks}, which would be {count:,} files",)
-        return None
-
-    def _make_group_files(self, groups: tuple[Attributes, ...]) -> dict[str, bytes]:
-        """The files of metadata of every group on the array's path, by their paths.
-
-        A group gets the attributes of the one that INPUT's store has at the same path, or those in
-        `groups` if INPUT has another format. In a copy of another store, new groups have none.
-        """
-        attributes_of_group = dict(zip(self._groups, groups, strict=False))
-        files = {}
-        for key in self._groups:
-            group = self._make_group(key, attributes_of_group.get(key, {}))
-            for name, fields in group.items():
-                files[f"{prefix_of(key)}{name}"] = json.dumps(fields).encode()
-        return files
-
-    def _make_group(self, key: str, attributes: Attributes) -> dict[str, dict[str, Any]]:
-        """The files of metadata of a group by their names."""
-        main_name = GROUP_FILES[self._version][0]
-        new = {main_name: _GROUPS[self._version]}
-        if self._store and not self._copies_input:
-            return new
-        if self._input:
-            return new | self._read_group_of_input(key)
-        return {main_name: _GROUPS[3] | {"attributes": as_json(attributes)}}
-
-    def _read_group_of_input(self, key: str) -> dict[str, dict[str, Any]]:
-        """The files of metadata of a group that INPUT is in; none for another group."""
-        source = cast("ZarrSource", self._input)
-        if key not in groups_above(source.key):
-            return {}
-        files = {}
-        for name in GROUP_FILES[self._version]:
-            fields = source.store.read_json(f"{prefix_of(key)}{name}")
-            if name == "zarr.json":
-                fields.pop(CONSOLIDATED[3], None)
-            if fields:
-                files[name] = fields
-        return files
 
     # The rest of the store
 
-    def _make_copy(self) -> StoreCopy | None:
-        """The copy of the original; UsageError where it has no room for such an array."""
-        if self._original is None or self._store is None:
-            return None
-        replaced = None
-        if self._replaces_input:
-            replaced = cast("ZarrSource", self._input).metadata
-        return StoreCopy(self._original, self._store, self._key, replaced)
-
-    def _choose_coordinates(self, coordinates: tuple[Variable, ...]) -> list[Variable]:
+    def _choose_coordinates(
+        self, coordinates: tuple[Variable, ...], own_store: ZarrStore | None
+    ) -> list[Variable]:
         """The coordinates to write next to the array; UsageError where others are there."""
         own_name = self._key.rpartition("/")[2]
-        if self._store:
-            self._refuse_other_sizes(self._store)
+        if own_store:
+            self._refuse_other_sizes(own_store)
         new = []
         lost = []
         for variable in coordinates:
             has_room = own_name not in ("", variable.name) and _is_name(variable.name)
             if not has_room:
                 lost.append(variable.name)
-            elif not self._has_coordinate(variable):
+            elif own_store is None or not self._has_coordinate(own_store, variable):
                 new.append(variable)
         if lost:
             self.left_out += (f"{join_names(lost)}, for which there is no room next to the array",)
@@ -244,16 +173,14 @@ class ZarrSink(FileSink):
                     if name and size_of.get(name, size) != size:
                         raise make_dimension_error(name, f"{self.file.name}::{self._key}")
 
-    def _has_coordinate(self, variable: Variable) -> bool:
+    def _has_coordinate(self, store: ZarrStore, variable: Variable) -> bool:
         """Whether the store has that coordinate; UsageError where it has other values."""
-        if self._store is None:
-            return False
         key = f"{prefix_of(self._key.rpartition('/')[0])}{variable.name}"
-        node = self._store.read_node(key)
+        node = store.read_node(key)
         if node is None:
             return False
-        array = ZarrArray.of(self._store, key, node.version, self._store.path)
-        with wrap_zarr_errors(self._store.path, "read"):
+        array = ZarrArray.of(store, key, node.version, store.path)
+        with wrap_zarr_errors(store.path, "read"):
             values = array.read_region((...,))
         if values.dtype.kind in "USO":
             values = as_texts(values)
@@ -280,8 +207,14 @@ class ZarrSink(FileSink):
         """Write a coordinate as a new array in that folder."""
         values = variable.values
         dtype = str if values.dtype == object else values.dtype.newbyteorder("=")
-        new = NewArray(self._version, values.shape, dtype, (variable.name,), variable.attributes)
-        _, files = new.create_metadata(self.file.name)
+        _, files = make_array_files(
+            self._version,
+            values.shape,
+            dtype,
+            (variable.name,),
+            variable.attributes,
+            self.file.name,
+        )
         folder.mkdir()
         for name, data in files.items():
             (folder / name).write_bytes(data)
@@ -290,11 +223,14 @@ class ZarrSink(FileSink):
 
     def finish(self) -> None:
         """Add the array to consolidated metadata; TensorIOError if INPUT's store has changed."""
-        if self._store and not self._replaces_input:
-            for key in self._groups:
-                self._consolidate(self._store, key)
-        if self._copy and self._copies_input:
-            self._copy.require_unchanged()
+        copy = self._copy
+        if copy is None:
+            return
+        if not copy.replaces_input:
+            for key in groups_above(self._key):
+                self._consolidate(copy.store, key)
+        if copy.original.is_input:
+            copy.require_unchanged()
 
     def _consolidate(self, store: ZarrStore, key: str) -> None:
         """Write a group's consolidated metadata again, where the original store has them."""
@@ -353,6 +289,77 @@ def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.asarray(values, dtype)
 
 
+# The parts of a new store
+
+
+def _choose_version(template: Source, own_store: ZarrStore | None) -> Version:
+    """The version of the store that the array is added to, or else of INPUT's array."""
+    node = own_store.read_node("") if own_store else None
+    if node:
+        return node.version
+    return template.metadata.version if isinstance(template, ZarrSource) else 3
+
+
+def _cut_chunks(template: Source) -> tuple[tuple[int, ...] | None, int]:
+    """The chunks of INPUT, cut to its sizes, and their number, each of which is a file."""
+    if not template.chunks:
+        return None, 0
+    sizes = [max(1, size) for size in template.sizes]
+    chunks = tuple(map(min, template.chunks, sizes))
+    count = prod(-(-size // chunk) for size, chunk in zip(sizes, chunks, strict=True))
+    return chunks, count
+
+
+def _make_group_files(
+    key: str, version: Version, template: Source, own_store: ZarrStore | None, meaning: Meaning
+) -> dict[str, bytes]:
+    """The files of metadata of every group above the array `key`, by their paths.
+
+    Added to the output's own store, new groups have no attributes. Else a group has those of the
+    one that INPUT's store has at the same path, or of the one in `meaning`, at the same depth, if
+    INPUT has another format.
+    """
+    groups = groups_above(key)
+    attributes_of_group = dict(zip(groups, meaning.groups, strict=False))
+    files = {}
+    for group in groups:
+        if own_store:
+            new = _describe_group(version, {})
+        elif isinstance(template, ZarrSource):
+            new = _describe_group(version, {}) | _read_group_of_input(template, group)
+        else:
+            new = _describe_group(version, attributes_of_group.get(group, {}))
+        for name, fields in new.items():
+            files[f"{prefix_of(group)}{name}"] = json.dumps(fields).encode()
+    return files
+
+
+def _describe_group(version: Version, attributes: Attributes) -> dict[str, dict[str, Any]]:
+    """The file of metadata of a new group, by its name; version 2 keeps attributes elsewhere."""
+    if version == 2:
+        return {".zgroup": {"zarr_format": 2}}
+    fields = {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": attributes_as_json(attributes),
+    }
+    return {"zarr.json": fields}
+
+
+def _read_group_of_input(source: ZarrSource, group: str) -> dict[str, dict[str, Any]]:
+    """The files of metadata of a group that INPUT is in; none for another group."""
+    if group not in groups_above(source.key):
+        return {}
+    files = {}
+    for name in GROUP_FILES[source.metadata.version]:
+        fields = source.store.read_json(f"{prefix_of(group)}{name}")
+        if name == "zarr.json":
+            fields.pop(CONSOLIDATED[3], None)
+        if fields:
+            files[name] = fields
+    return files
+
+
 def _node_of(version: Version, files: dict[str, bytes]) -> ZarrNode:
     """An array of those files of metadata."""
     fields = json.loads(files[ARRAY_FILES[version][0]])
@@ -384,3 +391,66 @@ def _require_path(key: str, where: str, old: str) -> str:
         if fault:
             raise UsageError(fault, "a path such as group/name", hint, f"{where}::{key}")
     return key
+
+
+# Copies of stores
+
+
+class _StoreCopy:
+    """A copy of the files of a store, but for those of the array `key` that is written anew.
+
+    Where INPUT itself is replaced, only its chunks are left out, and all metadata stay.
+    """
+
+    def __init__(self, original: Original, store: ZarrStore, key: str, template: Source) -> None:
+        """Choose the files to copy; UsageError where the store has no room for such an array."""
+        self.original = original
+        self.store = store
+        self.replaces_input = original.input_key == key
+        self._path = original.path
+        state = read_files_state(self._path, self._path)
+        self._digest = state.digest
+        start = prefix_of(key)
+        if not self.replaces_input:
+            if any(name == key or name.startswith(start) for name in state.names):
+                _require_replaceable_array(original, store, key)
+            _refuse_arrays_above(original, store, key)
+        self._names = []
+        for name in state.names:
+            is_left_out = name.startswith(start)
+            if is_left_out and self.replaces_input:
+                array = cast("ZarrSource", template).metadata
+                is_left_out = array.is_chunk(name.removeprefix(start))
+            if not is_left_out:
+                self._names.append(name)
+
+    def copy_files(self, folder: Path, where: str) -> None:
+        """Copy the files to the folder of the new store, which messages call `where`."""
+        for name in self._names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            copy_file(join(self._path, name), str(folder / name), where)
+
+    def require_unchanged(self) -> None:
+        """TensorIOError if the store is not as it was."""
+        if read_files_state(self._path, self._path).digest != self._digest:
+            raise report_change(self._path)
+
+
+def _require_replaceable_array(original: Original, store: ZarrStore, key: str) -> None:
+    """UsageError unless what has the array's path is an array that may be replaced."""
+    original.require_replaceable(key)
+    node = store.read_node(key)
+    if node is None or not node.is_array:
+        what = "a group" if node else "a file or a folder"
+        expected = "a name that is free, or an array's"
+        raise UsageError(f"{key} is {what}", expected, where=original.path)
+
+
+def _refuse_arrays_above(original: Original, store: ZarrStore, key: str) -> None:
+    """UsageError for a path inside another array."""
+    for group in groups_above(key):
+        node = store.read_node(group)
+        if node and node.is_array:
+            found = f"would lie inside an array of {original.path}"
+            hint = "to write just the array, add --only" if original.is_input else ""
+            raise UsageError(found, "a name outside of it", hint, key)

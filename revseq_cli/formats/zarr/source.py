@@ -31,8 +31,7 @@ from revseq_cli.formats.attributes import (
 from revseq_cli.formats.contract import Downloads, Original, ReadTask, Source, Storage
 from revseq_cli.formats.refusals import choose_tensor, refuse_bomb
 from revseq_cli.formats.zarr.arrays import ZarrArray, wrap_zarr_errors
-from revseq_cli.formats.zarr.attributes import attributes_of
-from revseq_cli.formats.zarr.metadata import ArrayMetadata, read_metadata
+from revseq_cli.formats.zarr.metadata import ArrayMetadata, attributes_of, read_metadata
 from revseq_cli.formats.zarr.store import (
     ARRAY_FILES,
     ZarrNode,
@@ -48,25 +47,26 @@ _TEXT_BYTES = 1 << 6  # assumed for a text without a fixed length
 class ZarrSource(Source):
     """An array of a Zarr store.
 
-    `name` is what messages call the store, if not by its path. `asked` is the data type of elements
-    that are stored as bytes without one. The store with the chunks is `folder`: while a store is
-    written, it may be at an address, and its metadata in a local folder. As in other sources,
-    `path` is a file: that of the array's metadata.
+    Its metadata are in the store `store_path`, and its chunks in the store `chunk_store`. These
+    differ only while a store is written to an address: its metadata are then in a local folder. As
+    in other sources, `path` is a file: that of the array's metadata. `name` is what messages call
+    the store, if not by its path. `asked` is the data type of elements that are stored as bytes
+    without one.
     """
 
     encoded = True
 
     def __init__(
         self,
-        path: str,
+        store_path: str,
         key: str | None,
         name: str = "",
         asked: DataType | None = None,
-        folder: str = "",
+        chunk_store: str = "",
     ) -> None:
-        name = name or path
-        self.store = open_store(path)
-        self.folder = folder or path
+        name = name or store_path
+        self.store = open_store(store_path)
+        self.chunk_store = chunk_store or store_path
         self.key, self.node = self._find_array(key, name)
         self.name = f"{name}::{self.key}" if self.key else name
         array = read_metadata(self.node, self.name, asked)
@@ -75,26 +75,26 @@ class ZarrSource(Source):
         self.sizes = array.sizes
         self.chunks = array.chunks
         self.dimensions = array.dimensions
-        self.array = ZarrArray.of(self.store, self.key, array.version, self.folder)
-        self.path = files.join(files.join(path, self.key), ARRAY_FILES[array.version][0])
+        self.array = ZarrArray.of(self.store, self.key, array.version, self.chunk_store)
+        self.path = files.join(files.join(store_path, self.key), ARRAY_FILES[array.version][0])
         if self.store.listing is None:
             with files.open_file(self.path) as fd:
                 self.identity = fd.identity
-        listing = self.store.listing_of(self.key) if self.folder == path else None
-        state = read_files_state(self.array.folder, self.name, listing)
+        listing = self.store.listing_of(self.key) if self.chunk_store == store_path else None
+        state = read_files_state(self.array.chunk_folder, self.name, listing)
         self._digest = state.digest
         details = {"version": str(array.version), "array": f"/{self.key}", **array.details}
         self._downloads = Downloads(0, 0)
-        if not files.can_list_files(self.folder):
+        if not files.can_list_files(self.chunk_store):
             self._downloads = self._ask_for_chunks()
         else:
             self._refuse_bomb(state.size)
             details |= self._describe_missing_chunks(state.names)
-            if files.waits_for_servers(self.folder):
+            if files.waits_for_servers(self.chunk_store):
                 self._downloads = Downloads(len(state.names), state.size)
         with wrap_zarr_errors(self.name, "open"):
             self.array.open()
-        self.storage = Storage("zarr", details)
+        self.storage = Storage("zarr", details, is_compressed=array.is_compressed)
 
     def _find_array(self, key: str | None, where: str) -> tuple[str, ZarrNode]:
         """The array of that path, or the only one of the store; FormatError for any other case."""
@@ -132,7 +132,7 @@ class ZarrSource(Source):
         """
         names = self.metadata.chunk_names()
         if names:
-            require_one_of(self.array.folder, names)
+            require_one_of(self.array.chunk_folder, names)
         return Downloads(len(names), self.desc.total_bytes)
 
     def _holds_numbers(self, key: str) -> bool:
@@ -152,13 +152,13 @@ class ZarrSource(Source):
         return self._downloads
 
     def recheck(self) -> None:
-        if read_files_state(self.array.folder, self.name).digest != self._digest:
+        if read_files_state(self.array.chunk_folder, self.name).digest != self._digest:
             raise report_change(self.name)
 
     def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
         """Its store; None at a web server, which lists no files."""
-        if files.can_list_files(self.folder):
-            return Original(self.folder, None, input_key=self.key)
+        if files.can_list_files(self.chunk_store):
+            return Original(self.chunk_store, None, input_key=self.key)
         return None
 
     @property
@@ -245,17 +245,17 @@ class ZarrSource(Source):
         """
         name = key.rpartition("/")[2]
         array = read_metadata(node, name, texts=True)
-        stored = ZarrArray.of(self.store, key, array.version, self.folder)
+        stored = ZarrArray.of(self.store, key, array.version, self.chunk_store)
         itemsize = _TEXT_BYTES if array.dtype.kind == "O" else array.dtype.itemsize
         if array.dimensions != (name,) or array.sizes != (size,):
             raise NoCoordinateError
         if not is_small(array.sizes, itemsize, array.shards):
             raise NoCoordinateError
-        if read_files_state(stored.folder, name).size > MOST_BYTES:
+        if read_files_state(stored.chunk_folder, name).size > MOST_BYTES:
             raise NoCoordinateError
         if array.dtype.kind not in "USOmM":
-            return ZarrSource(self.store.path, key, folder=self.folder).read()
-        with wrap_zarr_errors(stored.folder, "read"):
+            return ZarrSource(self.store.path, key, chunk_store=self.chunk_store).read()
+        with wrap_zarr_errors(stored.chunk_folder, "read"):
             values = stored.read_region((...,))
             if array.dtype.kind in "mM":
                 return values

@@ -178,7 +178,7 @@ class _LocalStore(ZarrStore):
             return {entry.name for entry in entries if entry.is_dir(follow_symlinks=False)}
 
 
-class _FarStore(ZarrStore):
+class _RemoteStore(ZarrStore):
     """A store at an address, whose files of metadata are all fetched at once.
 
     A web server lists no files. So a store there must be one array, or have a copy of all metadata
@@ -234,7 +234,7 @@ def read_store(path: str) -> ZarrStore:
     listing = files.list_files(path)
     if listing is None:
         return _LocalStore(path)
-    return _FarStore(path, listing)
+    return _RemoteStore(path, listing)
 
 
 def open_store(path: str) -> ZarrStore:
