@@ -17,6 +17,7 @@ from revseq_cli.porting.origins import ravel_positions
 from revseq_cli.porting.rules import Sentence, price_choice
 from revseq_cli.text.numbers import render_numbers
 
+LEAST_PART = 0.5  # of the probes and of the wrong sequences that a claim has to explain
 _MOST_FITTED = 4096  # wrong elements from which the numbers of a change are computed
 _MOST_NAMED = 6  # exchanges or lengths
 _MOST_EXCHANGED = 1 << 10  # indices of a dimension in which exchanges are looked for
@@ -53,15 +54,13 @@ def fit_changes(evidence: Evidence) -> Iterator[Change]:
     return changes.list_changes(wrong, expected)
 
 
-def measure_explained_probes(evidence: Evidence, change: Change) -> float:
-    """The share of the probes that a change explains."""
+def claim_change(evidence: Evidence, change: Change) -> Claim | None:
+    """The claim that expected values were changed; None if that explains too few probes."""
     probes = evidence.probes
     changed = change.apply(probes.expected)
-    return float(_find_computed(evidence, probes.output, probes.expected, changed).mean())
-
-
-def claim_change(evidence: Evidence, change: Change) -> Claim:
-    """The claim that expected values were changed."""
+    agree = _find_computed(evidence, probes.output, probes.expected, changed)
+    if agree.mean() < LEAST_PART:
+        return None
     output = evidence.output
     expected = evidence.expected
     agree = _find_computed(evidence, output, expected, change.apply(expected))

@@ -75,7 +75,8 @@ def list_orders(shape: Shape) -> list[Order]:
         return []
     orders: list[Order] = []
     for axes in itertools.permutations(range(len(shape))):
-        orders.append(Order(axes, tuple(shape[d] for d in axes)))
+        sizes = tuple(shape[d] for d in axes)
+        orders.append(Order(axes, sizes))
     return orders[1:]  # the first is the order that the tensor has
 
 
@@ -135,8 +136,9 @@ class Sequences:
 
     def reverse_by_lengths(self, lengths: Any, at: Positions) -> Positions:
         """From where elements come if their sequences are reversed by these lengths."""
+        j = at[self.axis]
         n = np.minimum(lengths, self.size)
-        return replace_at(at, self.axis, mirror(at[self.axis], n))
+        return replace_at(at, self.axis, mirror(j, n))
 
     def find_origins(self, at: Positions) -> Positions:
         """From where elements come in the expected output."""
@@ -150,7 +152,8 @@ class Sequences:
 
     def reverse_by_table(self, table: Array, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by the lengths in another table."""
-        return self.reverse_by_lengths(table[self.find_length_index(at)], at)
+        lengths = table[self.find_length_index(at)]
+        return self.reverse_by_lengths(lengths, at)
 
     def reverse_by_others(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Sequences are reversed by the length of another one, which a formula of ORDERS gives.
@@ -159,15 +162,18 @@ class Sequences:
         """
         own = self.find_length_index(at)
         count = self.lengths.size
-        other = formula(own, count, k, self.flat_lengths)
-        index = np.where(np.abs(k) < count, other, own)
-        return self.reverse_by_lengths(self._read_lengths(index), at)
+        index = formula(own, count, k, self.flat_lengths)
+        is_inside = np.abs(k) < count
+        index = np.where(is_inside, index, own)
+        lengths = self._read_lengths(index)
+        return self.reverse_by_lengths(lengths, at)
 
     def reverse_by_number(self, at: Positions, k: Any) -> Positions:
         """Sequences take lengths by their number in the tensor; after the last one these are 0."""
         first = replace_at(at, self.axis, np.intp(0))
-        number = ravel_positions(first, replace_at(self.shape, self.axis, 1))
-        return self.reverse_by_lengths(self._read_lengths(number), at)
+        counts = replace_at(self.shape, self.axis, 1)
+        lengths = self._read_lengths(ravel_positions(first, counts))
+        return self.reverse_by_lengths(lengths, at)
 
     def _read_lengths(self, index: Array) -> Array:
         """The lengths at these indices of `flat_lengths`; 0 outside of it."""
@@ -184,21 +190,25 @@ class Sequences:
         j = at[self.axis]
         n = np.minimum(self.find_lengths(at), self.size)
         index = formula(j, n, self.size, k)
-        is_by_formula = is_in_part(j, n) & (np.abs(k) < self.size)
-        return replace_at(at, self.axis, np.where(is_by_formula, index, mirror(j, n)))
+        is_inside = np.abs(k) < self.size
+        index = np.where(is_in_part(j, n) & is_inside, index, mirror(j, n))
+        return replace_at(at, self.axis, index)
 
     def read_unclamped(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Sequences are read by a formula of UNCLAMPED."""
-        index = formula(at[self.axis], self.find_lengths(at), self.size, k)
+        j = at[self.axis]
+        n = self.find_lengths(at)
+        index = formula(j, n, self.size, k)
         return replace_at(at, self.axis, index)
 
     def read_past_the_end(self, at: Positions, k: Any) -> Positions:
         """The memory after sequences is read, as by DirectML to 1.12; outside of it are zeros."""
         length = directml.keep_low_bits(self.find_lengths(at))
         flat = ravel_positions(at, self.shape)
+        j = at[self.axis]
         step = prod(self.shape[self.axis + 1 :])
         # Only elements of 8 bytes have another limit, at 2^31 positions.
-        position = directml.find_position_older(flat, at[self.axis], length, step, itemsize=4)
+        position = directml.find_position_older(flat, j, length, step, itemsize=4)
         return unravel_positions(position, self.shape)
 
     def reverse_other_axis(
@@ -209,9 +219,9 @@ class Sequences:
         The index in one dimension, `index_axis`, chooses the length along another, `length_axis`.
         """
         where_length_is = replace_at(at, length_axis, at[index_axis])
-        lengths = self.find_lengths(where_length_is)
-        clamped = np.minimum(lengths, self.shape[axis])
-        return replace_at(at, axis, mirror(at[axis], clamped))
+        j = at[axis]
+        n = np.minimum(self.find_lengths(where_length_is), self.shape[axis])
+        return replace_at(at, axis, mirror(j, n))
 
     def reverse_untransposed(self, order: Order, at: Positions, k: Any) -> Positions:
         """The memory is reversed as if it had the axes in this order."""
@@ -223,22 +233,25 @@ class Sequences:
         )
         flat = ravel_positions(at, self.shape)
         there = other.find_origins(unravel_positions(flat, order.sizes))
-        return unravel_positions(ravel_positions(there, order.sizes), self.shape)
+        flat_origin = ravel_positions(there, order.sizes)
+        return unravel_positions(flat_origin, self.shape)
 
     def read_memory(self, formula: Formula, at: Positions, k: Any) -> Positions:
         """Elements come from another place in memory, by a formula of places and of k."""
-        places = formula(ravel_positions(at, self.shape), k)
-        return unravel_positions(places, self.shape)
+        flat = ravel_positions(at, self.shape)
+        return unravel_positions(formula(flat, k), self.shape)
 
     def read_transposed(self, order: Order, at: Positions, k: Any) -> Positions:
         """The memory has the elements of the tensor with its axes transposed to this order."""
-        there = unravel_positions(ravel_positions(at, self.shape), order.sizes)
-        return [there[order.axes.index(d)] for d in range(len(order.axes))]
+        flat = ravel_positions(at, self.shape)
+        there = unravel_positions(flat, order.sizes)
+        return [there[i] for i in np.argsort(order.axes)]
 
     def read_untransposed(self, order: Order, at: Positions, k: Any) -> Positions:
         """The memory is read as if it had the elements of the transposed tensor."""
         there = [at[d] for d in order.axes]
-        return unravel_positions(ravel_positions(there, order.sizes), self.shape)
+        flat = ravel_positions(there, order.sizes)
+        return unravel_positions(flat, self.shape)
 
     def move_output(self, origin: Origin, at: Positions, k: Any) -> Positions:
         """Elements of the expected output are moved."""
@@ -254,8 +267,11 @@ class Sequences:
         A number that is larger than the dimension changes nothing.
         """
         size = self.shape[d]
-        index = formula(at[d], size, k, self.flat_lengths)
-        return replace_at(at, d, np.where(np.abs(k) < size, index, at[d]))
+        own = at[d]
+        index = formula(own, size, k, self.flat_lengths)
+        is_inside = np.abs(k) < size
+        index = np.where(is_inside, index, own)
+        return replace_at(at, d, index)
 
     @property
     def batch_dimension(self) -> int:
