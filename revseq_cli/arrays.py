@@ -340,14 +340,6 @@ def _show_hints() -> Iterator[None]:
     """Make the message of an error say its hint, since Python prints only the message."""
     try:
         yield
-    except spec.SpecError as error:
-        if not error.hint:
-            raise
-        # The last part has the hint of all. Parts are made when they are asked for, so that an
-        # error is needed that keeps these.
-        parts = error.parts()
-        parts[-1].show_hint()
-        raise spec.SpecError(error.violations, error.names, errors=parts) from None
     except RevseqError as error:
         error.show_hint()
         raise

@@ -132,7 +132,7 @@ def _find_examples(text: Text) -> tuple[list[Example], int]:
 
 
 @dataclass(frozen=True)
-class _Inputs:
+class _ExampleInputs:
     """The inputs of an example."""
 
     values: NDArray[Any]
@@ -160,7 +160,7 @@ def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> Ex
     return ExampleVerdict(number, line, differences, expected=expected)
 
 
-def _read_inputs(example: Example) -> _Inputs:
+def _read_inputs(example: Example) -> _ExampleInputs:
     """The inputs of an example; RevseqError if it cannot be recomputed."""
     if example.problem:
         raise example.problem
@@ -170,11 +170,11 @@ def _read_inputs(example: Example) -> _Inputs:
     axis = example.read_axis()
     if axis is None:
         raise FormatError("no axis is given", f"0 to {values.ndim - 1}")
-    return _Inputs(values, lengths, axis)
+    return _ExampleInputs(values, lengths, axis)
 
 
 def _find_violations(
-    example: Example, inputs: _Inputs, text: Text, level: FeatureLevel
+    example: Example, inputs: _ExampleInputs, text: Text, level: FeatureLevel
 ) -> list[PlacedError]:
     """The rules that an example breaks, with the first of its OutputTensors that breaks any."""
     errors: list[PlacedError] = []
@@ -191,7 +191,7 @@ def _find_violations(
     return errors
 
 
-def _compute_output(inputs: _Inputs) -> NDArray[Any]:
+def _compute_output(inputs: _ExampleInputs) -> NDArray[Any]:
     """The expected output; FormatError for a length that is no whole number.
 
     Without a feature level, lengths may have any type of numbers.

@@ -377,8 +377,6 @@ def _read_shown_sequences(opened: _OpenComparison, most: int) -> tuple[ShownSequ
     if job is None or not is_wanted:
         return ()
     subject = Subject(
-        title="",
-        sentences=(),
         tensors=(("A", pair.a), ("expected", pair.b)),
         axis=job.axis,
         lengths=job.lengths,

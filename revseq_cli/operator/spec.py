@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Self
 
 from revseq_cli.core.errors import RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc, in_braces, numbers_of
@@ -191,6 +192,13 @@ class SpecError(RevseqError, ValueError):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.parts()))
+
+    def show_hint(self) -> Self:
+        """Make the message of the last part say the hint of all, if there is one."""
+        if self.hint:
+            self.errors = self.parts()
+            self.errors[-1].show_hint()
+        return self
 
     def parts(self) -> Sequence[RevseqError]:
         """An error for each violation; the last one has the hint."""

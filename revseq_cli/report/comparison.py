@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from revseq_cli.core.errors import printable
 from revseq_cli.formats.contract import Source
@@ -62,51 +62,37 @@ class Comparison:
 
     def as_record(self) -> objects.DiffRecord:
         """What --json has of it."""
-        wrong = None
-        if self.wrong_sequences:
-            wrong = objects.WrongSequencesRecord(
-                self.wrong_sequences.count, self.wrong_sequences.of, self.wrong_sequences.rule
-            )
-        mistakes = [
-            objects.MistakeRecord(mistake.text, mistake.sequences, mistake.remedy)
-            for mistake in self.mistakes
-        ]
-        return objects.DiffRecord(
+        record = objects.DiffRecord(
             a=objects.describe_tensor(self.a.name, self.a.desc),
             b=objects.describe_tensor(self.b.name, self.b.desc),
             equal=self.equal,
-            **_difference_fields(self.differences),
             axis=self.axis,
-            wrong_sequences=wrong,
-            mistakes=mistakes,
+            wrong_sequences=self.wrong_sequences,
+            mistakes=self.mistakes,
             hint=self.hint,
+        )
+        differences = self.differences
+        if differences is None:
+            return record
+        return replace(
+            record,
+            total=differences.total,
+            different=differences.count,
+            nans=differences.nans,
+            inside=differences.inside,
+            largest_absolute=differences.largest_absolute,
+            largest_relative=differences.largest_relative,
+            largest_ulps=differences.largest_ulps,
+            first=_list_differences(differences),
         )
 
 
-_FIELDS_OF_DIFFERENCES = (
-    "total",
-    "nans",
-    "inside",
-    "largest_absolute",
-    "largest_relative",
-    "largest_ulps",
-)
-
-
-def _difference_fields(differences: Differences | None) -> dict[str, Any]:
-    """What --json has of the elements that differ."""
-    if differences is None:
-        return dict.fromkeys(("different", "first", *_FIELDS_OF_DIFFERENCES))
-    numbers = {name: getattr(differences, name) for name in _FIELDS_OF_DIFFERENCES}
-    first = [objects.DifferenceRecord(*row) for row in _list_differences(differences)]
-    return {"different": differences.count, "first": first, **numbers}
-
-
-def _list_differences(differences: Differences) -> list[tuple[list[int], str, str]]:
-    """The first elements that differ: the index, and the values in a and in b as text."""
+def _list_differences(differences: Differences) -> list[objects.DifferenceRecord]:
+    """The first elements that differ."""
+    indices = differences.indices.tolist()
     a = render_numbers(differences.a)
     b = render_numbers(differences.b)
-    return list(zip(differences.indices.tolist(), a, b, strict=True))
+    return list(map(objects.DifferenceRecord, indices, a, b))
 
 
 def comparison_text(
@@ -207,11 +193,12 @@ def _count_more_sequences(comparison: Comparison, differences: Differences) -> I
 
 def _list_elements(comparison: Comparison, differences: Differences) -> Iterator[str]:
     """The first elements that differ, in a table, and how many more there are."""
-    rows = [(str(index), a, b) for index, a, b in _list_differences(differences)]
-    if not rows:
+    first = _list_differences(differences)
+    if not first:
         return
-    more = differences.count - len(rows)
-    rows.insert(0, ("index", *comparison.roles))
+    more = differences.count - len(first)
+    rows = [("index", *comparison.roles)]
+    rows += [(str(element.index), element.a, element.b) for element in first]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(map(str.rjust, row, widths))

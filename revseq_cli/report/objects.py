@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from revseq_cli.operator.directml import Departure
     from revseq_cli.operator.spec import Constraint
     from revseq_cli.pipeline.jobs import Job
+    from revseq_cli.porting.diagnose import Mistake, WrongSequences
 
 
 @dataclass(frozen=True)
@@ -140,25 +141,7 @@ class DifferenceRecord:
     b: str
 
 
-@dataclass(frozen=True)
-class WrongSequencesRecord:
-    """How many sequences are wrong, `of` how many in all, and by which rule they are chosen."""
-
-    count: int
-    of: int
-    rule: str
-
-
-@dataclass(frozen=True)
-class MistakeRecord:
-    """What explains wrong sequences."""
-
-    text: str
-    sequences: int
-    remedy: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiffRecord:
     """`diff`: how many elements differ, how far, and the first of them.
 
@@ -169,17 +152,17 @@ class DiffRecord:
     a: TensorRecord
     b: TensorRecord
     equal: bool
-    total: int | None
-    different: int | None
-    nans: int | None
-    inside: int | None
-    largest_absolute: float | None
-    largest_relative: float | None
-    largest_ulps: int | None
-    first: Sequence[DifferenceRecord] | None
+    total: int | None = None
+    different: int | None = None
+    nans: int | None = None
+    inside: int | None = None
+    largest_absolute: float | None = None
+    largest_relative: float | None = None
+    largest_ulps: int | None = None
+    first: Sequence[DifferenceRecord] | None = None
     axis: int | None
-    wrong_sequences: WrongSequencesRecord | None
-    mistakes: Sequence[MistakeRecord]
+    wrong_sequences: WrongSequences | None
+    mistakes: Sequence[Mistake]
     hint: str
 
 
@@ -322,7 +305,11 @@ def report_text(
 ) -> str:
     """The report of a command; `record` has its own keys, and is None after an error."""
     report: dict[str, object] = {"command": command, "exit_status": status, "notes": notes}
-    report["errors"] = list(itertools.chain.from_iterable(map(_describe_error, errors)))
+    parts = itertools.chain.from_iterable(error.parts() for error in errors)
+    report["errors"] = [
+        ErrorRecord(part.where, part.found, part.expected, part.hint, part.context)
+        for part in parts
+    ]
     if is_dataclass(record):
         report |= _fields_of(record)
     return dump_json(report)
@@ -344,13 +331,6 @@ def describe_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _describe_error(error: RevseqError) -> list[ErrorRecord]:
-    return [
-        ErrorRecord(part.where, part.found, part.expected, part.hint, part.context)
-        for part in error.parts()
-    ]
-
-
 def dump_json(value: object) -> str:
     """Any value as JSON; NaN, infinities, complex numbers and any other thing are strings."""
     return json.dumps(_plain(value), allow_nan=False)
@@ -360,6 +340,8 @@ def _plain(value: object) -> object:
     """The value made of Python's own types; NumPy's are not JSON's, though many equal them."""
     if is_dataclass(value):
         value = _fields_of(value)
+    elif hasattr(value, "_asdict"):  # a NamedTuple, which is an object, too
+        value = value._asdict()
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, str) or value is None:

@@ -29,8 +29,8 @@ def draw_job(
     about = shorten(f"{in_braces(values.sizes)} {values.desc.data_type.name}", 60)
     sentence = f"{name}: {about}" if name else about
     tensors = ((INPUT, values), (OUTPUT, result))
-    subject = Subject(title, (sentence,), tensors, axis, lengths=lengths, batch_axis=batch_axis)
-    return draw_subject(subject)
+    subject = Subject(tensors, axis, lengths=lengths, batch_axis=batch_axis)
+    return _draw(subject, title, [sentence])
 
 
 def draw_difference(
@@ -58,8 +58,6 @@ def draw_difference(
     if axis is None:
         axis = max(0, len(a.sizes) - 1)
     subject = Subject(
-        title,
-        tuple(sentences),
         tensors,
         axis,
         lengths=lengths,
@@ -67,12 +65,12 @@ def draw_difference(
         mask=mask,
         differences=differences,
     )
-    return draw_subject(subject)
+    return _draw(subject, title, sentences)
 
 
-def draw_subject(subject: Subject) -> str:
-    """The picture of a subject, as SVG."""
-    headlines = svg.draw_headlines(subject.title, subject.sentences)
+def _draw(subject: Subject, title: str, sentences: list[str]) -> str:
+    """The picture of a subject, as SVG, with a title and sentences above it."""
+    headlines = svg.draw_headlines(title, sentences)
     if subject.has_cells:
         tensors = cells.draw_cells(subject)
         description = cells.describe_cells(subject)
@@ -84,4 +82,4 @@ def draw_subject(subject: Subject) -> str:
         max(headlines.width, tensors.width),
         headlines.height + tensors.height,
     )
-    return svg.document(subject.title, [*subject.sentences, *description], picture)
+    return svg.document(title, [*sentences, *description], picture)

@@ -52,8 +52,6 @@ class Subject:
     region differ, and `differences` says how many do, and where the first of them are.
     """
 
-    title: str
-    sentences: tuple[str, ...]
     tensors: tuple[tuple[str, Source], ...]
     axis: int
     lengths: Source | None = None
