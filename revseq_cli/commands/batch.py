@@ -43,6 +43,7 @@ _NO_COLUMNS = {
     "verbose",
     "color",
 }
+# The others, by their long names, such as batch-axis.
 _COLUMNS = {
     max(p.opts, key=len).lstrip("-"): p for p in run.command.params if p.name not in _NO_COLUMNS
 }

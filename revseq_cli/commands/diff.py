@@ -307,7 +307,7 @@ def _open_tensors(
     """A and B."""
     from revseq_cli.pipeline import inputs
 
-    _refuse_sizes(tensors, settings)
+    inputs.refuse_sizes(_make_references(tensors, settings), settings["sizes"])
     opening = {name: settings[name] for name in _OF_A}
     a, b = (options.make_request(resources, input=text, **opening) for text in tensors)
     return _Inputs(*inputs.load_pair(a, b))
@@ -317,10 +317,10 @@ def _compute_output(
     provider: str, tensors: Sequence[str], settings: dict[str, Any], resources: Resources
 ) -> _Inputs:
     """The job of INPUT and LENGTHS, and as A what ONNX Runtime's provider computes for it."""
-    from revseq_cli.pipeline import loading
+    from revseq_cli.pipeline import inputs, loading
     from revseq_cli.porting import runtime
 
-    _refuse_sizes(tensors[:1], settings)
+    inputs.refuse_sizes(_make_references(tensors[:1], settings), settings["sizes"])
     job = loading.load_job(_make_request(tensors, settings, resources))
     output, notes = runtime.compute(job, provider, resources.memory)
     return _Inputs(output, job.values, job, notes)
@@ -338,7 +338,8 @@ def _open_with_job(
     name_of_a, *of_job = tensors
     of_input = dict(settings)
     of_a = {name: settings[name] for name in _OF_A}
-    references = _refuse_sizes([of_job[0], name_of_a], settings)
+    references = _make_references([of_job[0], name_of_a], settings)
+    inputs.refuse_sizes(references, settings["sizes"])
     # --sizes is the shape of INPUT if that is a raw buffer, and else of A.
     if references[0].is_raw_buffer:
         of_a["sizes"] = None
@@ -350,14 +351,10 @@ def _open_with_job(
     return _Inputs(inputs.load_any_type(a, "A", like=job.values.desc), job.values, job)
 
 
-def _refuse_sizes(tensors: Sequence[str], settings: dict[str, Any]) -> Sequence[Reference]:
-    """References to the tensors; UsageError for --sizes if none of them is a raw buffer."""
+def _make_references(tensors: Sequence[str], settings: dict[str, Any]) -> list[Reference]:
     from revseq_cli.formats.references import Reference
-    from revseq_cli.pipeline import inputs
 
-    references = [Reference.input(text, settings["input_format"]) for text in tensors]
-    inputs.refuse_sizes(references, settings["sizes"])
-    return references
+    return [Reference.input(text, settings["input_format"]) for text in tensors]
 
 
 def _make_request(of_job: Sequence[str], settings: dict[str, Any], resources: Resources) -> Request:

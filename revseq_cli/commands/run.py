@@ -100,7 +100,7 @@ def command(
     """
     path = None if output == "-" else output
     if path is None:
-        _require_file(dry_run=dry_run)
+        _refuse_options_of_files(dry_run=dry_run)
     if example:
         _require_printed_text(path, format_name)
     from revseq_cli.pipeline import loading
@@ -141,7 +141,7 @@ def _create_drawings(
     return [drawing]
 
 
-def _require_file(*, dry_run: bool) -> None:
+def _refuse_options_of_files(*, dry_run: bool) -> None:
     """UsageError for options that are about a file, without one."""
     if not dry_run and options.find_typed_option("as_json"):
         hint = "to print the tensor as JSON, replace --json with -f json"

@@ -266,6 +266,7 @@ class _Grouping:
     def add_tensor(self, item: TensorText) -> None:
         last = self.examples[-1] if self.examples else None
         is_next = last is None or last.ends_before(item)
+        # A listing begins with an InputTensor, or with the first tensor of another operator.
         begins_listing = item.name == INPUT
         if item.name not in LABELS:
             begins_listing = is_next

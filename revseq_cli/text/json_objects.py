@@ -1,4 +1,7 @@
-"""Objects of JSON, in files and in their metadata."""
+"""Objects of JSON, in files and in their metadata.
+
+It is a module of its own, since formats that are no text load it, and no other module for texts.
+"""
 
 from __future__ import annotations
 
