@@ -104,19 +104,10 @@ class NoCoordinateError(Exception):
         self.reason = reason
 
 
-class Coordinates(NamedTuple):
-    """The coordinates of a tensor's dimensions; all but `variables` are as in a Meaning."""
-
-    variables: tuple[Variable, ...]
-    times: tuple[Variable, ...]
-    left: tuple[str, ...]
-    uncopied: tuple[str, ...]
-
-
 def find_coordinates(
     dimensions: tuple[str, ...], read: Callable[[int, str], Variable | None]
-) -> Coordinates:
-    """The coordinates of the named dimensions of a tensor.
+) -> Meaning:
+    """A Meaning with what the file says of a tensor's dimensions; the caller adds all else.
 
     `read` gets the number and the name of a dimension, and reads its variable. It returns None if
     there is none, and raises NoCoordinateError for one that is no coordinate.
@@ -143,7 +134,13 @@ def find_coordinates(
             uncopied.append(name)
         else:
             variables.append(variable)
-    return Coordinates(tuple(variables), tuple(times), tuple(left), tuple(uncopied))
+    return Meaning(
+        dimensions,
+        coordinates=tuple(variables),
+        left=tuple(left),
+        times=tuple(times),
+        uncopied=tuple(uncopied),
+    )
 
 
 def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:

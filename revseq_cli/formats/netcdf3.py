@@ -221,19 +221,15 @@ class NetCDF3Source(RawSource):
             raise make_damage_error(f"truncated: has {identity.size:,} of {end:,} bytes", name)
 
     def meaning(self) -> Meaning:
-        coordinates = find_coordinates(self.dimensions, self._find_coordinate)
+        meaning = find_coordinates(self.dimensions, self._find_coordinate)
         own = self._own
         unlimited: tuple[str, ...] = ()
         if own.is_record:
             unlimited = own.dimensions[:1]
-        return Meaning(
-            own.dimensions,
-            own.attributes,
-            coordinates.variables,
+        return meaning._replace(
+            attributes=own.attributes,
             groups=(self._dataset.attributes,),
             unlimited=unlimited,
-            left=coordinates.left,
-            uncopied=coordinates.uncopied,
             default_fill=_TYPES[own.kind][1],
         )
 

@@ -147,7 +147,7 @@ class Hdf5Source(Source):
             if dataset.id.get_type().get_class() == h5t.ENUM and self.dtype.kind != "b":
                 left.append("the names of its enumeration")
             read = functools.partial(read_coordinate_of, dataset)
-            coordinates = find_coordinates(self.dimensions, read)
+            meaning = find_coordinates(self.dimensions, read)
             groups = []
             for group in groups_of(dataset):
                 group_attributes, _ = read_neutral_attributes(group)
@@ -160,16 +160,13 @@ class Hdf5Source(Source):
         for name, limit in zip(self.dimensions, self.limits, strict=False):
             if name and limit is None:
                 unlimited.append(name)
-        return Meaning(
-            self.dimensions,
-            attributes,
-            coordinates.variables,
-            tuple(groups),
-            tuple(unlimited),
-            (*left, *coordinates.left),
-            default_fill,
-            storage_fill,
-            uncopied=coordinates.uncopied,
+        return meaning._replace(
+            attributes=attributes,
+            groups=tuple(groups),
+            unlimited=tuple(unlimited),
+            left=(*left, *meaning.left),
+            default_fill=default_fill,
+            storage_fill=storage_fill,
         )
 
     @property

@@ -62,15 +62,14 @@ class NodeJob:
     ) -> None:
         model = Model(reference.path)
         node = model.choose_node(reference.key)
-        given: dict[str, Reference] = {}
-        for name, file in _parse_feeds(model, feeds).items():
-            given[name] = Reference.input(file, None, name)
+        given = _parse_feeds(model, feeds)
+        files = [*given.items()]
         names = [node.values]
         if lengths:
-            refuse_shared([*given.items(), ("LENGTHS", lengths)])
+            files.append(("LENGTHS", lengths))
         else:
-            refuse_shared([*given.items()])
             names.append(node.lengths)
+        refuse_shared(files)
         needed = find_needed(model, names, given)
         model.refuse_sparse(needed - given.keys())
         _refuse_missing(model, find_missing(model, needed, given))
@@ -101,12 +100,12 @@ class NodeJob:
         return self._batch_axis
 
 
-def _parse_feeds(model: Model, feeds: Sequence[str]) -> dict[str, str]:
+def _parse_feeds(model: Model, feeds: Sequence[str]) -> dict[str, Reference]:
     """The file that is given for each input of the model."""
     expected = "a model that has inputs"
     if model.inputs:
         expected = f"once NAME=FILE for each of {_describe_inputs(model, model.inputs)}"
-    files: dict[str, str] = {}
+    given: dict[str, Reference] = {}
     for text in feeds:
         # An input may be called x=1, so the longest name that fits counts.
         names = [name for name in model.inputs if text.startswith(f"{name}=")]
@@ -120,10 +119,10 @@ def _parse_feeds(model: Model, feeds: Sequence[str]) -> dict[str, str]:
                 hint = f"did you mean: --feed {meant}"
             found = f"{text[:80]!r} matches no input of the model"
             raise UsageError(found, expected, hint, model.path)
-        if name in files:
+        if name in given:
             raise UsageError(f"the input {name} is given twice", expected, where=model.path)
-        files[name] = file
-    return files
+        given[name] = Reference.input(file, None, name)
+    return given
 
 
 def _refuse_missing(model: Model, missing: list[str]) -> None:

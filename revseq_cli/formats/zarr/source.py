@@ -190,21 +190,17 @@ class ZarrSource(Source):
 
     def meaning(self) -> Meaning:
         attributes, left = attributes_of(self.node)
-        coordinates = find_coordinates(self.dimensions, self._find_coordinate_array)
+        meaning = find_coordinates(self.dimensions, self._find_coordinate_array)
         groups = []
         for key in groups_above(self.key):
             group = self.store.read_node(key)
             group_attributes = attributes_of(group)[0] if group else {}
             group_attributes.pop("coordinates", None)
             groups.append(group_attributes)
-        return Meaning(
-            self.dimensions,
-            attributes,
-            coordinates.variables,
-            tuple(groups),
-            left=(*left, *coordinates.left),
-            uncopied=coordinates.uncopied,
-            times=coordinates.times,
+        return meaning._replace(
+            attributes=attributes,
+            groups=tuple(groups),
+            left=(*left, *meaning.left),
             storage_fill=self._find_fill(),
         )
 
