@@ -7,9 +7,9 @@ no copy. Numbers are bytes if nothing else is said.
 
 from __future__ import annotations
 
-# Smaller tensors take less time than it takes to start processes; with filters, the second holds.
+# Smaller tensors take less time than it takes to start processes.
 WORTH_PROCESSES = 1 << 28
-WORTH_PROCESSES_WITH_FILTERS = 1 << 25
+WORTH_PROCESSES_WITH_FILTERS = 1 << 25  # of chunks that are encoded, which takes longer
 PROCESS_BYTES = 16 << 20  # memory for each process: its blocks, and some 5 MiB of its own
 # Elements of tasks that are submitted together: it costs little, and they are soon done.
 BATCH_ELEMENTS = 1 << 23
@@ -42,8 +42,7 @@ LONG_SEQUENCE = 384
 LONG_COLUMN = 512
 WINDOWS = (32, 2048)  # the least and the most elements of sequences that are moved whole
 WINDOW_WORD = 4  # bytes of the largest words of sequences that are moved whole
-# Words that are gathered from anywhere: each brings half a cache line or more.
-WIDE_WORD = 32
+WIDE_WORD = 32  # a word that may be gathered from anywhere: it is half a line of the cache
 PACKED_ROW = (64, 512)  # the least and the most of a row of packed columns
 PACKED = 1 << 22  # all such rows, which stay in the cache
 

@@ -225,6 +225,17 @@ def list_files(path: str, *, again: bool = False) -> dict[str, Identity] | None:
     return None
 
 
+@_or_remote("folder")
+def keep(path: str, content: object) -> None:
+    """Keep what a format has made of a remote folder, until the job ends."""
+
+
+@_or_remote("folder")
+def find_kept(path: str) -> object:  # noqa: ARG001 - of an address
+    """What was kept of a remote folder, or None."""
+    return None
+
+
 def cache_states(paths: Iterable[str]) -> None:
     """Ask for the states of many remote files: one listing has all that are in one folder."""
     remote = [path for path in paths if is_address(path)]

@@ -53,11 +53,11 @@ def wrap_os_errors(path: str | Path, doing: str) -> Iterator[None]:
 
 def retry_while_in_use(
     call: Callable[[], _Result],
-    passes: Callable[[OSError], bool] = platform.is_in_use,
+    may_pass: Callable[[OSError], bool] = platform.is_in_use,
     *,
     stops: bool = True,
 ) -> _Result:
-    """The result of a call, which is repeated for two seconds while its error `passes`.
+    """The result of a call, which is repeated for two seconds while its error `may_pass`.
 
     A signal raises Stopped in between, unless `stops` is false, as where work is undone.
     """
@@ -67,7 +67,7 @@ def retry_while_in_use(
             return call()
         except OSError as e:
             deadline = deadline or time.monotonic() + _LONGEST_USE
-            if not passes(e) or time.monotonic() > deadline:
+            if not may_pass(e) or time.monotonic() > deadline:
                 raise
         if stops:
             signals.check()

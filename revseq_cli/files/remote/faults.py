@@ -14,6 +14,8 @@ from revseq_cli.files.address import Address
 
 _Result = TypeVar("_Result")
 MOST_SILENCE = 30  # seconds that a server may be silent
+LONGEST_CONNECT = 10  # seconds
+BAD_RANGE = 416  # the status for a range that the file does not have
 _LONGEST_MESSAGE = 200
 # Seconds before the second try and the third.
 _PAUSES = (0.3, 1.0)

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Collection
 
 from revseq_cli.core.errors import FormatError, TensorIOError
-from revseq_cli.files.address import Address, canonical, is_address, is_web
+from revseq_cli.files.address import Address, canonical, is_web
 from revseq_cli.files.folders import Folder
 from revseq_cli.files.input_file import Identity
 from revseq_cli.files.remote.connect import ask_all, connect
@@ -36,8 +36,8 @@ def keep(path: str, content: object) -> None:
 
 
 def find_kept(path: str) -> object:
-    """What a format has made of a remote folder in this job, or None."""
-    return _kept.get(canonical(path)) if is_address(path) else None
+    """What was kept of a remote folder in this job, or None."""
+    return _kept.get(canonical(path))
 
 
 def open_folder(path: str) -> Folder:

@@ -7,6 +7,7 @@ and check more.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -37,6 +38,21 @@ class Answer:
 
     data: bytes
     state: State | None
+
+
+@dataclass(frozen=True)
+class ContentRange:
+    """What Content-Range says: an answer has the bytes from `start` to `stop`, of `total`."""
+
+    start: int
+    stop: int
+    total: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The range that a header says; None for any other text."""
+        match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text.strip())
+        return cls(int(match[1]), int(match[2]) + 1, int(match[3])) if match else None
 
 
 class FolderError(TensorIOError):

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import md5
@@ -20,13 +19,24 @@ from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.files.budget import choose_piece, count_parallel_requests
 from revseq_cli.files.input_file import make_truncation_error
-from revseq_cli.files.remote.faults import MOST_SILENCE, fault_of, retry
-from revseq_cli.files.remote.path import Answer, RemotePath, State, make_folder_error, make_state
+from revseq_cli.files.remote.faults import (
+    BAD_RANGE,
+    LONGEST_CONNECT,
+    MOST_SILENCE,
+    fault_of,
+    retry,
+)
+from revseq_cli.files.remote.path import (
+    Answer,
+    ContentRange,
+    RemotePath,
+    State,
+    make_folder_error,
+    make_state,
+)
 
-_LONGEST_CONNECT = 10  # seconds
 _MOST_PARTS = 10_000  # of an object
 _LEAST_PART = 5 << 20  # bytes of all parts but the last
-_BAD_RANGE = 416
 _NOT_IMPLEMENTED = 501
 _MUST_BE_NEW = {"IfNoneMatch": "*"}
 # The statuses of a HEAD that do not say what is wrong, as its answers have no words.
@@ -38,7 +48,7 @@ def make_s3_options() -> dict[str, Any]:
     from fsspec.config import conf
 
     config = {
-        "connect_timeout": _LONGEST_CONNECT,
+        "connect_timeout": LONGEST_CONNECT,
         "read_timeout": MOST_SILENCE,
         "retries": {"max_attempts": 0},
     }
@@ -62,7 +72,7 @@ class S3Path(RemotePath):
         try:
             return await self._get(0, most)
         except Exception as e:
-            if fault_of(e).status != _BAD_RANGE:
+            if fault_of(e).status != BAD_RANGE:
                 raise
             return Answer(b"", await self.ask_state())  # it is empty
 
@@ -86,7 +96,7 @@ class S3Path(RemotePath):
             await self._get(0, 1)
         except Exception as e:
             fault = fault_of(e)
-            if fault.status == _BAD_RANGE:  # it is empty
+            if fault.status == BAD_RANGE:  # it is empty
                 return True
             if fault.status != 404 or fault.code == "NoSuchBucket":
                 raise
@@ -192,18 +202,16 @@ class S3Path(RemotePath):
 
     async def _get(self, start: int, stop: int) -> Answer:
         answer = await self._call("get_object", Range=f"bytes={start}-{stop - 1}")
-        sent = answer.get("ContentRange", "")
-        match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", sent)
-        first = int(match[1]) if match else 0
-        size = int(match[3]) if match else answer["ContentLength"]
-        if first != start:
-            found = f"its store answers with other bytes than were asked for: {sent[:60]}"
+        text = answer.get("ContentRange", "")
+        sent = ContentRange.parse(text) or ContentRange(0, stop, answer["ContentLength"])
+        if sent.start != start:
+            found = f"its store answers with other bytes than were asked for: {text[:60]}"
             raise FormatError(found, f"bytes {start}-{stop - 1}", where=self.name)
-        count = min(stop, size) - start
+        count = min(stop, sent.total) - start
         data = await _read_body(answer["Body"], count)
         if len(data) < count:
             raise make_truncation_error(self.name)
-        return Answer(data, make_state(size, answer["ETag"], answer["LastModified"]))
+        return Answer(data, make_state(sent.total, answer["ETag"], answer["LastModified"]))
 
     async def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
         """The answer of S3 to a method about this object."""

@@ -6,23 +6,19 @@ They go through the session of fsspec's file system for the web.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.files.input_file import make_truncation_error
-from revseq_cli.files.remote.faults import MOST_SILENCE, ServerError
-from revseq_cli.files.remote.path import Answer, RemotePath, State, make_state
+from revseq_cli.files.remote.faults import BAD_RANGE, LONGEST_CONNECT, MOST_SILENCE, ServerError
+from revseq_cli.files.remote.path import Answer, ContentRange, RemotePath, State, make_state
 
-_LONGEST_CONNECT = 10  # seconds
 _WHOLE = 200
 _PART = 206
-_BAD_RANGE = 416
 _NO_SUCH_FILE = (404, 410)
 # What some servers answer to a request for the last bytes, which they do not know.
 _NO_RANGES_FROM_THE_END = (400, 501)
@@ -35,18 +31,9 @@ def make_web_options() -> dict[str, Any]:
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(
-        total=None, sock_connect=_LONGEST_CONNECT, sock_read=MOST_SILENCE
+        total=None, sock_connect=LONGEST_CONNECT, sock_read=MOST_SILENCE
     )
     return {"client_kwargs": {"timeout": timeout, "trust_env": True}}
-
-
-@dataclass(frozen=True)
-class _ContentRange:
-    """What Content-Range says: an answer has the bytes from `start` to `stop`, of `total`."""
-
-    start: int
-    stop: int
-    total: int
 
 
 class WebPath(RemotePath):
@@ -133,7 +120,7 @@ class WebPath(RemotePath):
         headers = {**options.pop("headers", {}), "Range": wanted, "Accept-Encoding": "identity"}
         url = self.system.encode_url(self.inside)
         async with session.get(url, headers=headers, **options) as response:
-            if response.status not in (_WHOLE, _PART, _BAD_RANGE):
+            if response.status not in (_WHOLE, _PART, BAD_RANGE):
                 pause = _pause(response.headers.get("Retry-After", ""))
                 raise ServerError(response.status, response.reason or "", pause)
             yield response
@@ -145,7 +132,7 @@ class WebPath(RemotePath):
             if sent.start != 0:
                 raise self._make_range_error(response, "bytes 0-")
             return _state_of(response, sent.total)
-        if response.status == _BAD_RANGE:
+        if response.status == BAD_RANGE:
             is_empty = response.headers.get("Content-Range", "").endswith("/0")
             if not is_empty:
                 raise ServerError(response.status, response.reason or "")
@@ -169,16 +156,15 @@ class WebPath(RemotePath):
             raise FormatError(found, "a server that sends ranges", _HINT, self.name)
         return Answer(data, _state_of(response, size))
 
-    def _range_of(self, response: Any) -> _ContentRange:
+    def _range_of(self, response: Any) -> ContentRange:
         """The range that an answer has; FormatError for an answer that has none."""
-        text = response.headers.get("Content-Range", "")
-        match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text.strip())
-        if response.status != _PART or not match:
+        sent = ContentRange.parse(response.headers.get("Content-Range", ""))
+        if response.status != _PART or not sent:
             raise self._make_range_error(response, "a range of the file")
         if not _is_plain(response):
             found = f"its server sends ranges in {response.headers['Content-Encoding'][:20]}"
             raise FormatError(found, "the bytes of the file itself", _HINT, self.name)
-        return _ContentRange(int(match[1]), int(match[2]) + 1, int(match[3]))
+        return sent
 
     def _make_range_error(self, response: Any, wanted: str) -> FormatError:
         sent = response.headers.get("Content-Range", "no Content-Range")[:60]

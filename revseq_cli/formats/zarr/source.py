@@ -18,7 +18,6 @@ from revseq_cli import files
 from revseq_cli.core.dtypes import is_untyped
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside, sizes_of
-from revseq_cli.files.remote.folder import require_one_of
 from revseq_cli.formats.attributes import (
     MOST_BYTES,
     Meaning,
@@ -130,6 +129,8 @@ class ZarrSource(Source):
 
         TensorIOError if it has none of a few chunks.
         """
+        from revseq_cli.files.remote.folder import require_one_of  # most stores are no remote ones
+
         names = self.metadata.chunk_names()
         if names:
             require_one_of(self.array.chunk_folder, names)

@@ -19,7 +19,6 @@ from revseq_cli import files
 from revseq_cli.core import signals
 from revseq_cli.core.errors import FormatError, MissingFileError, TensorIOError
 from revseq_cli.files.input_file import Identity, identity_of
-from revseq_cli.files.remote.folder import find_kept, keep, read_files
 from revseq_cli.files.system_errors import refuse_standard_output, wrap_os_errors
 from revseq_cli.text.json_objects import make_object
 
@@ -186,6 +185,8 @@ class _RemoteStore(ZarrStore):
     """
 
     def __init__(self, path: str, listing: dict[str, Identity]) -> None:
+        from revseq_cli.files.remote.folder import read_files  # most stores are no remote ones
+
         super().__init__(path)
         self.listing = listing
         known = {*METADATA_FILES, CONSOLIDATED[2]}
@@ -239,12 +240,12 @@ def read_store(path: str) -> ZarrStore:
 
 def open_store(path: str) -> ZarrStore:
     """The store in a folder or at an address; what was fetched is kept for the whole job."""
-    kept = find_kept(path)
+    kept = files.find_kept(path)
     if isinstance(kept, ZarrStore):
         return kept
     store = read_store(path)
     if store.listing is not None:
-        keep(path, store)
+        files.keep(path, store)
     return store
 
 
