@@ -10,7 +10,7 @@ package asks which.
 - `folders`: folders whose files are read and written together, as those of Zarr stores are
 - `system_errors`: what the system says of files, in words
 - `address`: the parts of an address, and the secrets that no message may have
-- `event_loop` and `budget`: coroutines without threads, and how many requests wait together
+- `event_loop`: coroutines without threads; `budget`: how many requests wait together
 - `remote`: the same protocols for files at addresses
 
 One file has several names. For a file x.npy, to which a link link.npy leads, these functions give:

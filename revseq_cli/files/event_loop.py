@@ -6,15 +6,36 @@ All is done in the calling thread: workers can be forked, and a signal ends a wa
 from __future__ import annotations
 
 import asyncio
+import functools
+import os
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from revseq_cli.core import signals
-from revseq_cli.files.threads import once_per_thread
 
 _Result = TypeVar("_Result")
 # Seconds that cancelled work may take for what it undoes, such as to abort an upload.
 _LONGEST_FAREWELL = 10.0
+
+
+def thread_key() -> tuple[int, int]:
+    """What tells this thread from all others, those of other processes among them."""
+    return os.getpid(), threading.get_ident()
+
+
+def once_per_thread(make: Callable[[], _Result]) -> Callable[[], _Result]:
+    """A function that returns what `make` has made for this thread.
+
+    A fork makes its own, and leaves its parent's as it is: it can use nothing that belongs to a
+    loop of its parent.
+    """
+
+    @functools.cache
+    def make_for(_key: tuple[int, int]) -> _Result:
+        return make()
+
+    return functools.wraps(make)(lambda: make_for(thread_key()))
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -32,7 +53,7 @@ class _Loop(asyncio.SelectorEventLoop):
         return future
 
 
-@once_per_thread  # a fork can use nothing that belongs to a loop of its parent
+@once_per_thread
 def _loop_of_thread() -> _Loop:
     loop = _Loop()
     loop.set_exception_handler(lambda *_: None)  # connections stay open until the process ends

@@ -8,6 +8,7 @@ import functools
 import mmap
 import os
 import stat
+import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
@@ -30,7 +31,6 @@ from revseq_cli.files.system_errors import (
     retry_while_in_use,
     wrap_os_errors,
 )
-from revseq_cli.files.threads import once_per_thread
 
 _PAGE = 1 << 12
 _MOST_AT_ONCE = 1 << 30  # Linux moves at most 2^31 - 4096 bytes in one call
@@ -222,7 +222,7 @@ class OutputFile:
         try:
             fd = platform.open_descriptor(self.path, platform.WRITE | platform.DIRECT)
             try:
-                pages = _bounce_buffer()[: len(part)]
+                pages = _bounce_buffer(threading.get_ident())[: len(part)]
                 pages[:] = np.frombuffer(part, np.uint8)
                 return platform.write_at(fd, pages.data, offset) == len(part)
             finally:
@@ -233,9 +233,9 @@ class OutputFile:
             raise make_os_error(self.name, "write", e) from None
 
 
-@once_per_thread
-def _bounce_buffer() -> NDArray[np.uint8]:
-    """Memory for direct writes, which must begin at a page.
+@functools.cache
+def _bounce_buffer(_thread: int) -> NDArray[np.uint8]:
+    """The memory of a thread for direct writes, which must begin at a page.
 
     It is no mapping of `mmap.mmap(-1, n)`: forks of this process would share that with it.
     """

@@ -15,12 +15,11 @@ from typing import Any, TypeVar
 from revseq_cli.core import errors, platform
 from revseq_cli.core.errors import FormatError, UsageError
 from revseq_cli.files.address import Address
-from revseq_cli.files.event_loop import run_together
+from revseq_cli.files.event_loop import once_per_thread, run_together
 from revseq_cli.files.remote.faults import MOST_SILENCE, retry, wrap_remote_errors
 from revseq_cli.files.remote.path import RemotePath
 from revseq_cli.files.remote.s3 import S3Path, make_s3_options
 from revseq_cli.files.remote.web import WebPath, make_web_options
-from revseq_cli.files.threads import once_per_thread
 
 _Result = TypeVar("_Result")
 _Question = Callable[[RemotePath], Coroutine[Any, Any, _Result]]

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, cast
 from revseq_cli.core import thresholds
 from revseq_cli.files.address import Address
 from revseq_cli.files.budget import count_parallel_requests
+from revseq_cli.files.event_loop import once_per_thread
 from revseq_cli.files.input_file import (
     Identity,
     InputFile,
@@ -25,7 +26,6 @@ from revseq_cli.files.input_file import (
 from revseq_cli.files.remote.connect import ask, ask_all
 from revseq_cli.files.remote.path import RemotePath
 from revseq_cli.files.remote.states import identity_of_state
-from revseq_cli.files.threads import once_per_thread
 
 _MOST_OPEN = 16  # files of a thread
 

@@ -27,9 +27,8 @@ from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import Region
 from revseq_cli.files import join, open_folder
 from revseq_cli.files.budget import count_parallel_requests
-from revseq_cli.files.event_loop import run_together
+from revseq_cli.files.event_loop import run_together, thread_key
 from revseq_cli.files.system_errors import make_os_error
-from revseq_cli.files.threads import thread_key
 from revseq_cli.formats.attributes import FILL, Attributes, fill_of
 from revseq_cli.formats.refusals import require_whole_frame
 from revseq_cli.formats.zarr.metadata import DIMENSIONS
