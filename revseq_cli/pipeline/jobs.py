@@ -11,13 +11,7 @@ from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.contract import Source
 from revseq_cli.operator.spec import INPUT, LENGTHS, FeatureLevel
-from revseq_cli.pipeline.alignment import (
-    AxisMap,
-    PlacedSource,
-    align,
-    compare_coordinates,
-    require_batch_axis,
-)
+from revseq_cli.pipeline.alignment import align, compare_coordinates, require_batch_axis
 from revseq_cli.pipeline.lengths import (
     ScannedSource,
     as_unsigned,
@@ -25,6 +19,7 @@ from revseq_cli.pipeline.lengths import (
     find_padding,
 )
 from revseq_cli.pipeline.request import NO_BATCH, Request, list_dimensions
+from revseq_cli.pipeline.views import AxisMap, PlacedSource
 
 
 @dataclass(frozen=True)

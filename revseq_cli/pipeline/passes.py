@@ -20,7 +20,6 @@ from revseq_cli.formats.contract import FileSink, ReadTask, Sink, Source
 from revseq_cli.formats.memory import MemorySink, MemorySource
 from revseq_cli.formats.npy import create_scratch
 from revseq_cli.operator import kernel
-from revseq_cli.pipeline.alignment import PlacedSource
 from revseq_cli.pipeline.blocks import cut, lengths_region
 from revseq_cli.pipeline.folds import (
     Differences,
@@ -34,7 +33,7 @@ from revseq_cli.pipeline.lengths import ScannedSource, find_missing_values
 from revseq_cli.pipeline.plan import Plan, plan_fold, plan_move, plan_pass
 from revseq_cli.pipeline.resources import DASK, Resources
 from revseq_cli.pipeline.tasks import Task, run_tasks
-from revseq_cli.pipeline.views import ComputedTask, DerivedSource
+from revseq_cli.pipeline.views import ComputedTask, DerivedSource, PlacedSource
 
 _FEW_SEQUENCES = 4096  # up to so many are marked within any memory limit
 # In bytes:
@@ -98,7 +97,7 @@ def make_storage_error(how: str, name: str) -> EngineError:
 # To reverse
 
 
-class Detours(contextlib.ExitStack):
+class Substitutes(contextlib.ExitStack):
     """What a pass reads or writes instead of tensors whose blocks would be slow.
 
     These are copies in memory, and temporary files next to the file `next_to`, which are removed at
@@ -236,11 +235,11 @@ def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     """
     fetch_sources(plan, job.values, job.lengths)
     is_in_memory = not sink.next_to
-    with Detours(plan, sink.next_to) as detours:
+    with Substitutes(plan, sink.next_to) as substitutes:
         # Where the output is held in memory, so may be its lengths.
-        ready = detours.prepare_job(job, holds_lengths=is_in_memory)
-        output = detours.derive_output(ready)
-        target = detours.open_unchunked_sink(sink, ready.values)
+        ready = substitutes.prepare_job(job, holds_lengths=is_in_memory)
+        output = substitutes.derive_output(ready)
+        target = substitutes.open_unchunked_sink(sink, ready.values)
         tasks = (
             Task(output.read_task(region).read, (), region, target.block_writer(region))
             for region in plan.blocks
@@ -412,10 +411,10 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
     """Reverse the output again and compare it with the input; EngineError if they differ."""
     written = sink.open_output()
     plan = plan.to_read_back(sink)
-    with Detours(plan, sink.next_to) as detours:
-        ready = detours.prepare_job(job)
-        job_back = replace(ready, values=detours.open_unchunked(written))
-        pair = Pair(detours.derive_output(job_back), ready.values, plan)
+    with Substitutes(plan, sink.next_to) as substitutes:
+        ready = substitutes.prepare_job(job)
+        job_back = replace(ready, values=substitutes.open_unchunked(written))
+        pair = Pair(substitutes.derive_output(job_back), ready.values, plan)
         differing = compare("verify", pair)
     if differing.count:
         index = differing.indices[0].tolist()

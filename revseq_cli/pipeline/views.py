@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from revseq_cli.core import thresholds
 from revseq_cli.core.dtypes import Array, DType
-from revseq_cli.core.tensors import Region, Sizes
+from revseq_cli.core.tensors import Region, Sizes, sizes_of
 from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.contract import Downloads, ReadTask, Source
+from revseq_cli.formats.memory import MemorySource
+from revseq_cli.operator.spec import lengths_sizes
 
 if TYPE_CHECKING:
     from revseq_cli.formats.attributes import Meaning
+
+# For each dimension of the lengths, the axis of the values that it runs along, or None. A dimension
+# without an axis has size 1.
+AxisMap = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -107,3 +114,57 @@ def as_bytes(source: Source) -> Source:
 def _read_bytes(source: Source, region: Region) -> ComputedTask:
     """The task of a region, in a function of the module so that the source pickles."""
     return ComputedTask(operator.methodcaller("view", np.uint8), (source.read_task(region),))
+
+
+class PlacedSource(View):
+    """Lengths along some axes of the values, repeated along all others except the reversed one.
+
+    The result has the `sizes` of the values, with 1 along the reversed axis.
+    """
+
+    def __init__(self, source: Source, sizes: Sizes, axis: int, axis_map: AxisMap) -> None:
+        self._axis_map = axis_map
+        self._axis = axis
+        self._values_sizes = sizes
+        super().__init__(source)
+        self.sizes = lengths_sizes(sizes, axis)
+
+    def map_dimensions(self, numbers: Sizes) -> Sizes:
+        """The numbers at the axes that the lengths run along, and 1 where they are repeated."""
+        mapped = [1] * len(self._values_sizes)
+        for number, axis in zip(numbers, self._axis_map, strict=True):
+            if axis is not None:
+                mapped[axis] = number
+        return tuple(mapped)
+
+    def read_task(self, region: Region) -> ReadTask:
+        parts = [slice(0, 1)] * len(self._axis_map)
+        for i, axis in enumerate(self._axis_map):
+            if axis is not None:
+                parts[i] = region[axis]
+        step = partial(_repeat, self._axis_map, sizes_of(region))
+        return ComputedTask(step, (self.source.read_task(tuple(parts)),))
+
+    def read(self) -> Array:
+        return _repeat(self._axis_map, self.sizes, self.source.read())
+
+    def in_memory(self, most: int) -> PlacedSource:
+        """A copy in memory, if it has at most `most` bytes and each block would decode it again."""
+        most = min(most, 8 * thresholds.LENGTHS_AT_ONCE)
+        if self.chunks is None or self.source.desc.total_bytes > most:
+            return self
+        source = MemorySource.of(self.source)
+        return PlacedSource(source, self._values_sizes, self._axis, self._axis_map)
+
+
+def _repeat(axis_map: AxisMap, sizes: Sizes, lengths: Array) -> Array:
+    """A view of the lengths along their axes, repeated along the others up to these sizes.
+
+    The comments have the shapes for an axis map (2, None, 0) and the sizes (3, 5, 4).
+    """
+    without_axis = tuple(i for i, axis in enumerate(axis_map) if axis is None)
+    axes = [axis for axis in axis_map if axis is not None]
+    others = [d for d in range(len(sizes)) if d not in axes]
+    squeezed = lengths.squeeze(without_axis)  # (4, 1, 3) becomes (4, 3)
+    in_order = squeezed.transpose(np.argsort(axes))  # (3, 4)
+    return np.broadcast_to(np.expand_dims(in_order, others), sizes)  # from (3, 1, 4)

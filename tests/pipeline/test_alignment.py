@@ -15,10 +15,11 @@ from tensor_files import held
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError, TensorIOError
-from revseq_cli.pipeline.alignment import PlacedSource, align
+from revseq_cli.pipeline.alignment import align
 from revseq_cli.pipeline.jobs import make_job
 from revseq_cli.pipeline.lengths import ScannedSource
 from revseq_cli.pipeline.request import Request
+from revseq_cli.pipeline.views import PlacedSource
 
 SIZES = {"time": 5, "lat": 4, "lon": 6}
 VALUES = xarray.DataArray(np.arange(120, dtype="f4").reshape(5, 4, 6), dims=tuple(SIZES), name="v")
