@@ -107,17 +107,17 @@ def _is_page(name: str) -> bool:
     return by_suffix(name, reading=True) is TEXT
 
 
-def verify(text: Text, level: FeatureLevel) -> PageReport:
+def judge_page(text: Text, level: FeatureLevel) -> PageReport:
     """Recompute every example of a page.
 
     NoExampleError for a page without an example of this operator.
     """
-    ours, skipped = _find_examples(text)
-    verdicts = [_judge(i, example, text, level) for i, example in enumerate(ours, 1)]
+    ours, skipped = _select_examples(text)
+    verdicts = [_judge_example(i, example, text, level) for i, example in enumerate(ours, 1)]
     return PageReport(tuple(verdicts), skipped)
 
 
-def _find_examples(text: Text) -> tuple[list[Example], int]:
+def _select_examples(text: Text) -> tuple[list[Example], int]:
     """The examples of this operator on a page, and how many there are of others."""
     examples = text.page_examples()
     ours = [example for example in examples if example.is_ours]
@@ -140,7 +140,9 @@ class _ExampleInputs:
     axis: int
 
 
-def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> ExampleVerdict:
+def _judge_example(
+    number: int, example: Example, text: Text, level: FeatureLevel
+) -> ExampleVerdict:
     """Recompute one example."""
     line = example.first.line
     try:
@@ -148,8 +150,8 @@ def _judge(number: int, example: Example, text: Text, level: FeatureLevel) -> Ex
         violations = _find_violations(example, inputs, text, level)
         if violations:
             return ExampleVerdict(number, line, tuple(violations))
-        expected = _compute_output(inputs)
-        differences = tuple(_find_differences(example, expected))
+        expected = _compute_expected(inputs)
+        differences = tuple(_check_outputs(example, expected))
     except PlacedError as e:
         return ExampleVerdict(number, line, (e,))
     except RevseqError as e:
@@ -180,7 +182,7 @@ def _find_violations(
     errors: list[PlacedError] = []
     values = describe_array(inputs.values)
     lengths = describe_array(inputs.lengths)
-    for output in _list_outputs(example):
+    for output in _list_output_tensors(example):
         for violation in spec.violations(values, lengths, inputs.axis, level, output.desc):
             start = _find_start(example, output, violation)
             found = f"{violation.tensor} {violation.property} is {violation.found}"
@@ -191,7 +193,7 @@ def _find_violations(
     return errors
 
 
-def _compute_output(inputs: _ExampleInputs) -> NDArray[Any]:
+def _compute_expected(inputs: _ExampleInputs) -> NDArray[Any]:
     """The expected output; FormatError for a length that is no whole number.
 
     Without a feature level, lengths may have any type of numbers.
@@ -200,18 +202,18 @@ def _compute_output(inputs: _ExampleInputs) -> NDArray[Any]:
     return kernel.reverse(inputs.values, as_unsigned(source, None).read(), inputs.axis)
 
 
-def _find_differences(example: Example, expected: NDArray[Any]) -> Iterator[PlacedError]:
+def _check_outputs(example: Example, expected: NDArray[Any]) -> Iterator[PlacedError]:
     """What is wrong with the elements of each OutputTensor."""
-    for output in _list_outputs(example):
+    for output in _list_output_tensors(example):
         try:
-            difference = _compare(output, expected)
+            difference = _find_difference(output, expected)
         except PlacedError as e:  # its rows are no tensor, but may be rewritten
             difference = e
         if difference:
             yield difference
 
 
-def _list_outputs(example: Example) -> list[TensorText]:
+def _list_output_tensors(example: Example) -> list[TensorText]:
     return [example.require_role(OUTPUT), *example.more_outputs]
 
 
@@ -224,7 +226,7 @@ def _find_start(example: Example, output: TensorText, violation: spec.Constraint
     return example.tensors.get(violation.tensor, example.first).start
 
 
-def _compare(output: TensorText, expected: NDArray[Any]) -> PlacedError | None:
+def _find_difference(output: TensorText, expected: NDArray[Any]) -> PlacedError | None:
     """What is wrong with the elements of an OutputTensor, at the first one; None if nothing is."""
     written = read_values(output)
     wrong = np.flatnonzero(bits(written).ravel() != bits(expected).ravel())
@@ -256,7 +258,7 @@ def fix(text: Text, report: PageReport, level: FeatureLevel) -> tuple[bytes, Pag
         raise UsageError("--fix needs a file", where=text.name)
     if find_compression(text.name):
         raise FormatError("is compressed", where=text.name)
-    examples, _ = _find_examples(text)
+    examples, _ = _select_examples(text)
     parts: list[str] = []
     end = 0  # of what is in the parts
     for verdict, example in zip(report.verdicts, examples, strict=True):
@@ -264,7 +266,7 @@ def fix(text: Text, report: PageReport, level: FeatureLevel) -> tuple[bytes, Pag
             continue
         if verdict.expected is None:
             raise verdict.findings[0]
-        for output in _list_outputs(example):
+        for output in _list_output_tensors(example):
             start, stop = _find_rows(output, text)
             parts.append(text.text[end:start])
             parts.append(_format_rows(output, verdict.expected, text))
@@ -277,7 +279,7 @@ def fix(text: Text, report: PageReport, level: FeatureLevel) -> tuple[bytes, Pag
 
 def _check_fixed(fixed: Text, report: PageReport, level: FeatureLevel) -> PageReport:
     """The report on a rewritten page; FormatError if not all of the same examples are right now."""
-    fixed_report = verify(fixed, level)
+    fixed_report = judge_page(fixed, level)
     if not fixed_report.is_right or len(fixed_report.verdicts) != len(report.verdicts):
         found = "cannot be fixed: with other rows, it has other examples"
         raise FormatError(found, where=fixed.name)

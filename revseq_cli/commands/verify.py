@@ -162,7 +162,7 @@ def _check_page(page: Reference, level: FeatureLevel, console: Console, *, fix: 
     from revseq_cli import pages
 
     text = pages.read_page(page)
-    report = pages.verify(text, level)
+    report = pages.judge_page(text, level)
     if not fix or report.is_right:
         return report
     try:

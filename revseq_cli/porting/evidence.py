@@ -94,6 +94,7 @@ class Evidence:
 
     @cached_property
     def wrong_sequences(self) -> Array:
+        """The sequences with any of these elements."""
         return self.find_sequences(self.wrong)
 
     @cached_property
@@ -168,8 +169,9 @@ class Evidence:
         # The chance of this value among all values that are not the expected one.
         chance = share / np.maximum(1 - expected_share, 1e-9)
         if self.tolerance:
-            # Near values count as equal, too. How likely that is shows a shuffled copy of the data:
-            # the share of elements that equal the one at their position in the copy.
+            # Values that are near count as equal, too. How likely two random values are near is
+            # measured: it is the share of elements that equal the one at their place in a shuffled
+            # copy.
             values = self.unmoved.reshape(-1)
             shuffled = np.random.default_rng(0).permutation(values)
             chance = np.maximum(chance, self.find_equal(values, shuffled).mean())
@@ -251,37 +253,34 @@ def read_evidence(
 
     `values` is the input, and `sequences` are those of the whole tensor.
     """
-    window: Region | None = tuple(slice(0, size) for size in sequences.shape)
-    if _COPIES * pair.a.desc.total_bytes > memory:
-        window = _choose_window(sequences, wrong, memory // _COPIES // pair.a.dtype.itemsize)
+    window = _choose_window(sequences, wrong, memory // _COPIES // pair.a.dtype.itemsize)
     if window is None:
         return None
-    lengths = sequences.lengths
-    part = Sequences(
-        sizes_of(window), sequences.axis, lengths[_clip(window, lengths.shape)], sequences.width
-    )
+    lengths = sequences.lengths[_clip(window, sequences.lengths.shape)]
+    part = Sequences(sizes_of(window), sequences.axis, lengths, sequences.width)
     most = max(_LEAST, memory // _BYTES)
-    index: list[Array] | None = [np.arange(size) for size in part.shape]
-    if prod(part.shape) > min(_MOST_WHOLE, most):
-        index = _choose_sequences(part, wrong[_clip(window, wrong.shape)], most)
+    index = _choose_sequences(part, wrong[_clip(window, wrong.shape)], most)
     if index is None:
         return None
     at = np.ix_(*index)
-    expected = _read(pair.b, window)[at]
+    expected = _read_region(pair.b, window)[at]
     return Evidence(
         part,
         index,
         [bounds.start for bounds in window],
         tolerance,
-        values=_read(values, window),
-        output=clear_sign_of_zeros(_read(pair.a, window)[at], expected),
+        values=_read_region(values, window),
+        output=clear_sign_of_zeros(_read_region(pair.a, window)[at], expected),
         expected=expected,
         is_sample=sum(map(len, index)) < sum(sequences.shape),
     )
 
 
 def _choose_window(sequences: Sequences, wrong: Array, most: int) -> Region | None:
-    """A region of so many elements around the first wrong sequence; None if that is too long."""
+    """A region of so many elements around the first wrong sequence; None if that is too long.
+
+    If the tensor has not more elements, the region is all of it.
+    """
     window = [slice(0, size) for size in sequences.shape]
     first = np.argwhere(wrong)[0]
     for d, size in enumerate(sequences.shape):
@@ -308,28 +307,30 @@ def _clip(window: Region, sizes: Shape) -> Region:
 def _choose_sequences(sequences: Sequences, wrong: Array, most: int) -> list[Array] | None:
     """The indices of a sample in each dimension; None if not even one sequence has room.
 
-    A sample has `room` for so many whole sequences. Each of the k dimensions that are not the axis
-    has about the k-th root of this number of indices: those of some wrong sequences, of their
-    neighbours, and of others.
+    A small tensor is taken whole. A sample of a larger one has whole sequences, `room` of them at
+    most. Each of the k dimensions that are not the axis has about the k-th root of `room` indices:
+    those of some wrong sequences, of their neighbours, and of others.
     """
     shape = sequences.shape
     size = sequences.size
+    index = [np.arange(count) for count in shape]
+    if prod(shape) <= min(_MOST_WHOLE, most):
+        return index
     room = min(max(1, _MOST_SAMPLED // size), most // size)
     if not room:
         return None
     examples = np.argwhere(wrong)
     examples = examples[np.linspace(0, len(examples) - 1, _EXAMPLES).astype(np.intp)]
-    index = [np.arange(count) for count in shape]
     others = [d for d in range(len(shape)) if d != sequences.axis]
     others.sort(key=lambda d: shape[d])  # what a small dimension leaves, larger ones can use
     for i, d in enumerate(others):
         root = int(room ** (1 / (len(others) - i)))
-        index[d] = _choose_indices(examples[:, d], shape[d], max(1, root))
+        index[d] = _choose_sample_indices(examples[:, d], shape[d], max(1, root))
         room //= len(index[d])
     return index
 
 
-def _choose_indices(examples: Array, size: int, most: int) -> Array:
+def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
     """At most so many indices of a dimension: near to examples, spread over it, and examples."""
     count = min(most, size)
     step = 1 + 4 * _EXAMPLES // count  # if there is little room, few examples have neighbours
@@ -340,6 +341,6 @@ def _choose_indices(examples: Array, size: int, most: int) -> Array:
     return np.array(sorted(inside[:count]))
 
 
-def _read(source: Source, region: Region) -> Array:
+def _read_region(source: Source, region: Region) -> Array:
     """The elements of a region as numbers, of minifloats as FLOAT32."""
     return np.ascontiguousarray(as_numbers(native(source.read_task(region).read())))

@@ -63,13 +63,13 @@ def compute(job: Job, on: str, memory: int) -> Computed:
     if not array.size:
         return Computed(MemorySource(name, array, storage), [])
     moved = np.moveaxis(array, job.axis, -1)
-    rows = _make_rows(moved, job)
+    rows = _flatten_sequences(moved, job)
     own_lengths = np.moveaxis(native(job.lengths.read()), job.axis, -1).reshape(-1)
     lengths = _make_lengths(own_lengths, job, provider)
     if provider == CPU and not lengths.all():
         require_empty_written(runtime, job.lengths.name, "has a length of 0")
     with quote_errors(name, EngineError):
-        session = _open_session(runtime, provider, rows.dtype)
+        session = _start_session(runtime, provider, rows.dtype)
         [result] = session.run(None, {"x": rows, "n": lengths})
         result = result.view(array.dtype).reshape(moved.shape)
     output = MemorySource(name, np.moveaxis(result, -1, job.axis), storage)
@@ -90,7 +90,7 @@ def _require_memory(job: Job, memory: int) -> None:
         )
 
 
-def _make_rows(moved: NDArray[Any], job: Job) -> NDArray[Any]:
+def _flatten_sequences(moved: NDArray[Any], job: Job) -> NDArray[Any]:
     """A tensor, whose last axis is reversed, as one of two dimensions of a type that is known.
 
     BFLOAT16 and COMPLEX64, for instance, are given as integers of the same bits.
@@ -162,7 +162,7 @@ def _shorten_provider(name: str) -> str:
     return name.lower().removesuffix(_SUFFIX)
 
 
-def _open_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
+def _start_session(runtime: ModuleType, provider: str, dtype: np.dtype[Any]) -> Any:  # noqa: ANN401
     """A session with only the operator, on only that provider; FormatError if it runs elsewhere."""
     onnx = import_extra("onnx", "gets its model from the package onnx", RUNTIME)
     kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)

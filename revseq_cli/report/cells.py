@@ -100,14 +100,14 @@ def _notate(name: str, source: Source) -> list[str]:
     return [f"{name}: {source.desc}", *preview.part_text(source, part).split("\n"), ""]
 
 
-def _read_texts(subject: Subject, source: Source) -> Texts:
+def _render_rows(subject: Subject, source: Source) -> Texts:
     size = subject.sequence_size
     return [render_numbers(subject.read(source, row, 0, size)) for row in subject.rows]
 
 
 def _lay_out(subject: Subject) -> _Layout:
     """Read the tensors, choose the columns that fit, and find where they are."""
-    texts = [_read_texts(subject, source) for _, source in subject.tensors]
+    texts = [_render_rows(subject, source) for _, source in subject.tensors]
     lengths_of_words = [len(_round(word)) for row in itertools.chain(*texts) for word in row]
     column_width = max(_TILE, max(lengths_of_words, default=1) * _CHARACTER + _PADDING)
     label_width = max((len(subject.label(row)) for row in subject.rows), default=0) * svg.SMALL
@@ -266,7 +266,7 @@ def _draw_legend(layout: _Layout, top: float) -> svg.Drawing:
     elements = []
     width = 0.0
     y = top
-    for sentence, sample in _explain(layout):
+    for sentence, sample in _list_meanings(layout):
         x = svg.SAMPLE if sample else 0
         for line in svg.wrap(sentence):
             words = svg.text(line, x, svg.LEGEND_TEXT, "words quiet")
@@ -277,7 +277,7 @@ def _draw_legend(layout: _Layout, top: float) -> svg.Drawing:
     return svg.Drawing(elements, width, y - top)
 
 
-def _explain(layout: _Layout) -> Iterator[tuple[str, list[str]]]:
+def _list_meanings(layout: _Layout) -> Iterator[tuple[str, list[str]]]:
     """What marks and brackets mean, and what is left out: sentences, each with a sample."""
     subject = layout.subject
     yield from _explain_marks(layout)

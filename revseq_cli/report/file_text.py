@@ -71,7 +71,7 @@ def contents_text(contents: Contents, width: int | None = None) -> str:
     if width is not None and len(items) > _MOST_ROWS:
         items, rest = _choose_items(contents)
     rows = [_describe_item(contents, item) for item in items]
-    lines = [_summary(contents), *_write_table(rows, width)]
+    lines = [_summary(contents), *_format_table(rows, width)]
     if rest:
         lines.append(rest)
     return "\n".join(lines)
@@ -195,7 +195,7 @@ def _write_name(contents: Contents, item: Item) -> str:
     return indent + printable(name)
 
 
-def _write_table(rows: list[Cells], width: int | None) -> list[str]:
+def _format_table(rows: list[Cells], width: int | None) -> list[str]:
     """The rows under the heads of their columns, without columns that are empty or have no room."""
     heads = [head for head in _HEADS if any(row.get(head) for row in rows)]
     if "shape" in heads:

@@ -30,7 +30,7 @@ def draw_job(
     sentence = f"{name}: {about}" if name else about
     tensors = ((INPUT, values), (OUTPUT, result))
     subject = Subject(tensors, axis, lengths=lengths, batch_axis=batch_axis)
-    return _draw(subject, title, [sentence])
+    return _make_picture(subject, title, [sentence])
 
 
 def draw_difference(
@@ -65,10 +65,10 @@ def draw_difference(
         mask=mask,
         differences=differences,
     )
-    return _draw(subject, title, sentences)
+    return _make_picture(subject, title, sentences)
 
 
-def _draw(subject: Subject, title: str, sentences: list[str]) -> str:
+def _make_picture(subject: Subject, title: str, sentences: list[str]) -> str:
     """The picture of a subject, as SVG, with a title and sentences above it."""
     headlines = svg.draw_headlines(title, sentences)
     if subject.has_cells:

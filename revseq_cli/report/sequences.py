@@ -85,14 +85,14 @@ def _write_lines(sequences: Sequence[ShownSequence], most: int) -> list[str]:
     """A line for each sequence, with at most `most` of its elements; columns are aligned."""
     label_width = max(len(sequence.label) for sequence in sequences)
     length_width = max(len(str(sequence.length)) for sequence in sequences)
-    values = [_write_elements(sequence, sequence.a, most) for sequence in sequences]
+    values = [_join_elements(sequence, sequence.a, most) for sequence in sequences]
     values_width = max(map(terminal.count_columns, values))
     lines = []
     for sequence, value in zip(sequences, values, strict=True):
         label = f"{sequence.label:<{label_width}}"
         length = f"{sequence.length:>{length_width}}"
         padding = " " * (values_width - terminal.count_columns(value))
-        expected = _write_elements(sequence, sequence.expected, most)
+        expected = _join_elements(sequence, sequence.expected, most)
         lines.append(
             f"  sequence {label}  length {length}  A  {value}{padding}  expected  {expected}"
         )
@@ -102,12 +102,12 @@ def _write_lines(sequences: Sequence[ShownSequence], most: int) -> list[str]:
 def _write_three_lines(sequence: ShownSequence) -> list[str]:
     return [
         f"  sequence {sequence.label}  length {sequence.length}",
-        f"    A         {_write_elements(sequence, sequence.a, 1)}",
-        f"    expected  {_write_elements(sequence, sequence.expected, 1)}",
+        f"    A         {_join_elements(sequence, sequence.a, 1)}",
+        f"    expected  {_join_elements(sequence, sequence.expected, 1)}",
     ]
 
 
-def _write_elements(sequence: ShownSequence, elements: Sequence[str], most: int) -> str:
+def _join_elements(sequence: ShownSequence, elements: Sequence[str], most: int) -> str:
     """Elements with a bar after the reversed part, and dots where others are left out."""
     words = list(elements[:most])
     stop = sequence.start + len(words)

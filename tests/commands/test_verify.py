@@ -32,7 +32,7 @@ NAMED = "# DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC\n\n"
 
 
 def verify(text, level=FeatureLevel.V5_0):
-    return pages.verify(Text("page.md", text), level)
+    return pages.judge_page(Text("page.md", text), level)
 
 
 def told(text):
@@ -427,7 +427,7 @@ class TestFix:
         path = tmp_path / "x.md"
         path.write_text(WRONG)
         page = pages.read_page(Reference(str(path)))
-        data, _ = pages.fix(page, pages.verify(page, FeatureLevel.NONE), FeatureLevel.NONE)
+        data, _ = pages.fix(page, pages.judge_page(page, FeatureLevel.NONE), FeatureLevel.NONE)
         path.write_text("other")
         with pytest.raises(OSError, match="changed while it was read"):
             pages.write_page(page, data)
@@ -451,7 +451,9 @@ class TestFix:
         path = tmp_path_factory.mktemp("fix") / "x.md"
         path.write_text(text)
         page = pages.read_page(Reference(str(path)))
-        fixed, report = pages.fix(page, pages.verify(page, FeatureLevel.V5_0), FeatureLevel.V5_0)
+        fixed, report = pages.fix(
+            page, pages.judge_page(page, FeatureLevel.V5_0), FeatureLevel.V5_0
+        )
         assert report.is_right
         assert fixed.decode() == PAGE
 

@@ -62,10 +62,10 @@ def pages(data):
     """A page with examples."""
     from revseq_cli.formats.text_files import decode_text
     from revseq_cli.operator.spec import FeatureLevel
-    from revseq_cli.pages import verify
+    from revseq_cli.pages import judge_page
     from revseq_cli.text.examples import Text
 
-    verify(Text("fuzz", decode_text(data, "fuzz").text), FeatureLevel.parse("5_0"))
+    judge_page(Text("fuzz", decode_text(data, "fuzz").text), FeatureLevel.parse("5_0"))
 
 
 @reader
