@@ -174,13 +174,12 @@ def _open_parts(
     with `names` a list, too.
     """
     from revseq_cli.formats import references
-    from revseq_cli.formats.listings import parse_example_number
     from revseq_cli.pipeline import inputs
 
     reference = references.Reference.input(name, input_format, forces_format=True)
     if reference.is_onnx_model and not reference.format:
         return [_Part(_list_nodes(reference), ())], {}
-    if parse_example_number(reference.key) is not None:
+    if reference.example_number is not None:
         example = inputs.find_example(reference)
         if example:
             parts = [

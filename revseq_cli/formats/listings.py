@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -75,10 +74,3 @@ class Contents(NamedTuple):
     def name_of(self, item: Item) -> str:
         """What to type for an item."""
         return f"{self.path}::{item.key}" if item.key else self.path
-
-
-def parse_example_number(key: str | None) -> int | None:
-    """The number of an example on a page, as in page.md::2; None for another key."""
-    if key and re.fullmatch("[0-9]+", key):
-        return int(key[:9])
-    return None

@@ -210,6 +210,13 @@ class Reference:
         return self.path.lower().endswith(".onnx") and self.is_file
 
     @property
+    def example_number(self) -> int | None:
+        """The number of an example on a page, as in page.md::2; None for another key."""
+        if self.key and re.fullmatch("[0-9]+", self.key):
+            return int(self.key[:9])
+        return None
+
+    @property
     def compression(self) -> Compression | None:
         """How a file is compressed; pipes are not decompressed."""
         if self.is_raw_buffer or not self.is_file:

@@ -39,26 +39,26 @@ def read_bytes(path: str, compression: Compression | None = None) -> tuple[bytes
         return join_pieces(decompress(path, compression, identity), path), identity
 
 
-def join_pieces(pieces: Iterable[bytes], name: str) -> bytes:
+def join_pieces(pieces: Iterable[bytes], where: str) -> bytes:
     """The pieces of a text as one; FormatError if they are too many bytes."""
     data = bytearray()
     for piece in pieces:
         data += piece
         if len(data) > LARGEST:
-            raise _make_size_error(f"more than {LARGEST} bytes", name)
+            raise _make_size_error(f"more than {LARGEST} bytes", where)
     return bytes(data)
 
 
-def refuse_large(data: bytes, name: str) -> None:
+def refuse_large(data: bytes, where: str) -> None:
     """FormatError for a text that would be too large to be read."""
     if len(data) > LARGEST:
-        raise _make_size_error(f"{len(data)} bytes", name)
+        raise _make_size_error(f"{len(data)} bytes", where)
 
 
-def _make_size_error(size: str, name: str) -> FormatError:
+def _make_size_error(size: str, where: str) -> FormatError:
     """The error for a text of that size."""
     expected = f"at most {LARGEST} bytes, since text is parsed as a whole"
-    return FormatError(f"a text of {size}", expected, _BINARY_HINT, name)
+    return FormatError(f"a text of {size}", expected, _BINARY_HINT, where)
 
 
 def decode_text(data: bytes, name: str, identity: Identity | None = None) -> Text:

@@ -319,9 +319,7 @@ def find_example(reference: Reference) -> ExampleText | None:
     """
     if reference.inline is not None or reference.row is not TEXT:
         return None
-    from revseq_cli.formats.listings import parse_example_number  # most files are not text
-
-    number = parse_example_number(reference.key)
+    number = reference.example_number
     if reference.key and number is None:
         return None
     text = reference.text
