@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, TextIO
 
@@ -22,16 +21,18 @@ if TYPE_CHECKING:
     from revseq_cli.formats.contract import FileSink
 
 
-@dataclass(frozen=True)
 class Console:
     """What the command prints: notes, and its report as JSON; and its use of colour."""
 
-    command: str
-    as_json: bool
-    quiet: bool
-    verbose: int
-    color: str
-    notes: list[str] = field(default_factory=list)  # all of them, for the report
+    def __init__(
+        self, command: str, *, as_json: bool, quiet: bool, verbose: int, color: str
+    ) -> None:
+        self.command = command
+        self.as_json = as_json
+        self.quiet = quiet
+        self.verbose = verbose
+        self.color = color
+        self.notes: list[str] = []  # all of them, for the report
 
     def detail(self, text: str) -> None:
         """Print a line about what is done, if -v is given."""

@@ -290,10 +290,10 @@ def _take_console(parameters: dict[str, Any]) -> Console:
     context = click.get_current_context()
     console = Console(
         context.info_name or "",
-        parameters.pop("as_json"),
-        parameters.pop("quiet"),
-        parameters.pop("verbose"),
-        parameters.pop("color"),
+        as_json=parameters.pop("as_json"),
+        quiet=parameters.pop("quiet"),
+        verbose=parameters.pop("verbose"),
+        color=parameters.pop("color"),
     )
     settings_of(context)["notes"] = console.notes
     # A progress bar and lines of JSON on one terminal would break each other.
