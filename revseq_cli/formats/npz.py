@@ -380,10 +380,10 @@ class _NpzSink(RawSink):
             functools.partial(
                 open_member, file.temporary, frame.name, file.name, template.desc.data_type
             ),
-            head,
-            self._npy_offset,
-            original,
-            frame.parts,
+            head=head,
+            head_offset=self._npy_offset,
+            original=original,
+            parts=frame.parts,
         )
 
     def finish(self) -> None:

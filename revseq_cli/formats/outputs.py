@@ -60,7 +60,8 @@ def create_sink(
         sink.write_in_parent()
     sink.add_notes(_note_on_type(row, template, file.name))
     sink.add_notes(_note_on_others(template))
-    if _is_of_several(template):
+    input_row = by_name(template.storage.format)
+    if input_row is not None and input_row.has_names:
         from revseq_cli.formats.leftovers import note_on_rest  # most files hold one tensor
 
         sink.add_notes(note_on_rest(sink, template, row, original, only=only, axis=axis))
@@ -70,12 +71,6 @@ def create_sink(
 def _is_addition(reference: Reference, row: Format) -> bool:
     """Whether the output is a tensor to add to a file, if that exists."""
     return reference.key is not None and row.keeps_others
-
-
-def _is_of_several(template: Source) -> bool:
-    """Whether INPUT's file can hold several tensors."""
-    row = by_name(template.storage.format)
-    return row is not None and row.has_names
 
 
 # What Zarr itself writes: metadata, and chunks such as 0.1, c/0/1 or c.

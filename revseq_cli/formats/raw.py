@@ -313,7 +313,7 @@ class RegionSink(FileSink):
 
 
 class RawSink(RegionSink):
-    """The same with a header, which is at `head_offset`, and parts that are copied from a file.
+    """A new file of elements, a header at `head_offset`, and parts that are copied from a file.
 
     `open_source` opens the complete file.
     """
