@@ -157,7 +157,7 @@ def _expand_lengths(
     lengths: Array, shape: tuple[int, ...], axis: int, batch_axis: Axis
 ) -> Array | None:
     """The lengths in the shape of the values with 1 along the axis; None for other lengths."""
-    full = (*shape[:axis], 1, *shape[axis + 1 :])
+    full = spec.lengths_sizes(shape, axis)
     if batch_axis is not None:
         return _expand_batch(lengths, full, axis, batch_axis)
     if lengths.shape == full:

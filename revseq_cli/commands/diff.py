@@ -318,11 +318,11 @@ def _compute_output(
 ) -> _Inputs:
     """The job of INPUT and LENGTHS, and as A what ONNX Runtime's provider computes for it."""
     from revseq_cli.pipeline import inputs, loading
-    from revseq_cli.porting import runtime
+    from revseq_cli.porting import providers
 
     inputs.refuse_sizes(_make_references(tensors[:1], settings), settings["sizes"])
     job = loading.load_job(_make_request(tensors, settings, resources))
-    output, notes = runtime.compute(job, provider, resources.memory)
+    output, notes = providers.compute(job, provider, resources.memory)
     return _Inputs(output, job.values, job, notes)
 
 

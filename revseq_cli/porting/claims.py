@@ -17,6 +17,7 @@ from revseq_cli.porting.origins import ravel_positions
 from revseq_cli.porting.rules import Sentence, price_choice
 from revseq_cli.text.numbers import render_numbers
 
+_CONSTANT_PRICE = 3.0  # bits of the sentence that the output is constant
 LEAST_PART = 0.5  # of the probes and of the wrong sequences that a claim has to explain
 _MOST_FITTED = 4096  # wrong elements from which the numbers of a change are computed
 _MOST_NAMED = 6  # exchanges or lengths
@@ -35,7 +36,7 @@ def claim_constant(evidence: Evidence) -> Claim | None:
     value = evidence.probes.output[:1]
     if not evidence.find_equal(evidence.output[evidence.wrong], value).all():
         return None
-    price = 3.0
+    price = _CONSTANT_PRICE
     if value[0] != 0:
         price += float(evidence.surprise[evidence.wrong].min())
     text = f"the output is only {render_numbers(value)[0]}"

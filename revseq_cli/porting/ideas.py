@@ -228,9 +228,9 @@ UNCLAMPED: dict[str, Formula] = {
 
 
 # Bits of a sentence.
-IDEA_PRICE = 9.0  # of an ordinary one: 8 to choose it among some 300, and 1 not to be a list
-LIKELY_PRICE = 5.0  # of the first row of LENGTHS, whose first rows are the likely ones
-DIRECTML_PRICE = 2.0  # of what DirectML is known to do
+_IDEA_PRICE = 9.0  # of an ordinary one: 8 to choose it among some 300, and 1 not to be a list
+_LIKELY_PRICE = 5.0  # of the first row of LENGTHS, whose first rows are the likely ones
+_DIRECTML_PRICE = 2.0  # of what DirectML is known to do
 LIST_PRICE = 1.0  # of a list of lengths
 _ANY = -(1 << 62)
 
@@ -280,18 +280,18 @@ def list_likely_ideas(sequences: Sequences) -> Iterator[Idea]:
         yield Idea(0, text, partial(sequences.reverse_by_formula, formula))
     if (sequences.flat_lengths > directml.MOST_LENGTH).any():
         low = partial(sequences.reverse_by_formula, _read_low_bits)
-        yield Idea(DIRECTML_PRICE, LOW_BITS, low)
+        yield Idea(_DIRECTML_PRICE, LOW_BITS, low)
     if (sequences.flat_lengths > sequences.size).any():
         clamped = partial(sequences.read_unclamped, _clamp_index)
-        yield Idea(DIRECTML_PRICE, INDEX_CLAMPED, clamped)
-        yield Idea(DIRECTML_PRICE, PAST_THE_END, sequences.read_past_the_end)
+        yield Idea(_DIRECTML_PRICE, INDEX_CLAMPED, clamped)
+        yield Idea(_DIRECTML_PRICE, PAST_THE_END, sequences.read_past_the_end)
 
 
 def list_ideas(sequences: Sequences) -> Iterator[Idea]:
     """All that may have been done to lengths, in sequences, between them, and in memory."""
     yield from list_likely_ideas(sequences)
     for index, (text, formula) in enumerate(LENGTHS.items()):
-        price = LIKELY_PRICE + log2(1 + index)
+        price = _LIKELY_PRICE + log2(1 + index)
         yield Idea(price, text, partial(sequences.reverse_by_formula, formula))
     for table, is_in_part in (
         (START, lambda j, n: j < n),
@@ -299,9 +299,9 @@ def list_ideas(sequences: Sequences) -> Iterator[Idea]:
         (WHOLE, lambda j, n: True),
     ):
         for text, formula in table.items():
-            yield Idea(IDEA_PRICE, text, partial(sequences.read_part, formula, is_in_part))
+            yield Idea(_IDEA_PRICE, text, partial(sequences.read_part, formula, is_in_part))
     for text, formula in UNCLAMPED.items():
-        yield Idea(IDEA_PRICE - 1, text, partial(sequences.read_unclamped, formula))
+        yield Idea(_IDEA_PRICE - 1, text, partial(sequences.read_unclamped, formula))
     if sequences.lengths.size > 1:
         yield from _list_ideas_of_tables(sequences)
     yield from _list_ideas_of_axes(sequences)
@@ -309,8 +309,8 @@ def list_ideas(sequences: Sequences) -> Iterator[Idea]:
     for what, where, origin in _list_moves(sequences):
         of_output = partial(sequences.move_output, origin)
         of_input = partial(sequences.move_input, origin)
-        yield Idea(IDEA_PRICE, f"{what} of the output come {where}", of_output)
-        yield Idea(IDEA_PRICE, f"{what} of the input are read {where}", of_input)
+        yield Idea(_IDEA_PRICE, f"{what} of the output come {where}", of_output)
+        yield Idea(_IDEA_PRICE, f"{what} of the input are read {where}", of_input)
 
 
 def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
@@ -318,7 +318,7 @@ def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
     flat = sequences.flat_lengths
     for where, formula in (ORDERS | SORTS).items():
         text = f"lengths are those of other sequences: {where}"
-        yield Idea(IDEA_PRICE, text, partial(sequences.reverse_by_others, formula))
+        yield Idea(_IDEA_PRICE, text, partial(sequences.reverse_by_others, formula))
     clamped = np.minimum(flat, sequences.size)
     tables = {
         "lengths are the sums of all lengths so far": np.cumsum(clamped),
@@ -332,8 +332,8 @@ def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
         words = np.frombuffer(stored[: size * flat.size], f"u{size}")
         tables[f"lengths are read as words of {8 * size} bits"] = words.astype(np.int64)
     for text, table in tables.items():
-        yield Idea(IDEA_PRICE, text, partial(sequences.reverse_by_table, table))
-    yield Idea(IDEA_PRICE, BY_NUMBER, sequences.reverse_by_number)
+        yield Idea(_IDEA_PRICE, text, partial(sequences.reverse_by_table, table))
+    yield Idea(_IDEA_PRICE, BY_NUMBER, sequences.reverse_by_number)
 
 
 def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
@@ -342,7 +342,7 @@ def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
     dims = [d for d, size in enumerate(sequences.shape) if size > 1]
     for d in {*dims} - {own}:
         flip = partial(sequences.read_indices, d, ORDERS["in reverse order"])
-        yield Idea(IDEA_PRICE - 2, f"axis {d} is reversed whole, not {own}", flip)
+        yield Idea(_IDEA_PRICE - 2, f"axis {d} is reversed whole, not {own}", flip)
     for axis, length_axis, index_axis in itertools.product(dims, dims, dims):
         is_expected = axis == own and length_axis == index_axis
         if is_expected or sequences.lengths.shape[length_axis] == 1:
@@ -353,7 +353,7 @@ def _list_ideas_of_axes(sequences: Sequences) -> Iterator[Idea]:
         if index_axis != length_axis:
             text += f", with lengths by the index in dimension {index_axis}, not {length_axis}"
         origin = partial(sequences.reverse_other_axis, axis, length_axis, index_axis)
-        yield Idea(IDEA_PRICE, text, origin)
+        yield Idea(_IDEA_PRICE, text, origin)
 
 
 def _list_ideas_of_layouts(sequences: Sequences) -> Iterator[Idea]:
@@ -361,7 +361,7 @@ def _list_ideas_of_layouts(sequences: Sequences) -> Iterator[Idea]:
     for order in list_orders(sequences.shape):
         if order.sizes != sequences.shape:
             text = f"memory of sizes {sequences.shape} is taken for one of {order.sizes}"
-            yield Idea(IDEA_PRICE + 2, text, partial(sequences.reverse_untransposed, order))
+            yield Idea(_IDEA_PRICE + 2, text, partial(sequences.reverse_untransposed, order))
 
 
 def _list_moves(sequences: Sequences) -> Iterator[tuple[str, str, Origin]]:

@@ -24,7 +24,7 @@ _LONGEST_LABEL = 24  # characters
 _PIECE = 1 << 16  # elements that are compared at once
 
 Mask = Callable[[Region], NDArray[np.bool_]]
-Run = tuple[int, int]  # the first element, and the one after the last
+Span = tuple[int, int]  # the first element, and the one after the last
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Row:
 
     index: tuple[int, ...]
     length: int | None
-    wrong: tuple[Run, ...] = ()
+    wrong: tuple[Span, ...] = ()
 
     def is_wrong_at(self, i: int) -> bool:
         """Whether the row is wrong at that index along the axis."""
@@ -171,11 +171,11 @@ class Subject:
         if self.lengths is not None:
             one = tuple(slice(i, i + 1) for i in index)
             length = int(self.lengths.read_task(one).read().item())
-        # Correct elements between two runs are not seen if they are less than a pixel.
-        runs = _join_near_runs(self._read_wrong_runs(index), self.sequence_size // svg.WIDEST)
-        return Row(index, length, tuple(runs))
+        # Correct elements between two spans are not seen if they are less than a pixel.
+        spans = _join_near_spans(self._read_wrong_spans(index), self.sequence_size // svg.WIDEST)
+        return Row(index, length, tuple(spans))
 
-    def _read_wrong_runs(self, index: tuple[int, ...]) -> Iterator[Run]:
+    def _read_wrong_spans(self, index: tuple[int, ...]) -> Iterator[Span]:
         """Where a row differs."""
         if self.mask is None:
             return
@@ -190,21 +190,21 @@ class Subject:
         others = tuple(d for d in range(len(self.sizes)) if d != self.axis)
         for first in range(0, size, step):
             mask = self.mask(self._region_of(index, first, min(first + step, size)))
-            for start, stop in _find_runs(np.asarray(mask.any(axis=others))):
+            for start, stop in _find_spans(np.asarray(mask.any(axis=others))):
                 yield first + start, first + stop
 
 
-def _find_runs(mask: NDArray[np.bool_]) -> list[Run]:
-    """The runs of true elements of a one-dimensional array."""
+def _find_spans(mask: NDArray[np.bool_]) -> list[Span]:
+    """The spans of true elements of a one-dimensional array."""
     padded = np.concatenate([[False], mask, [False]])
     edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _join_near_runs(runs: Iterable[Run], widest_gap: int) -> list[Run]:
-    """The runs, of which those with at most so many elements between them become one."""
-    joined: list[Run] = []
-    for start, stop in runs:
+def _join_near_spans(spans: Iterable[Span], widest_gap: int) -> list[Span]:
+    """The spans, of which those with at most so many elements between them become one."""
+    joined: list[Span] = []
+    for start, stop in spans:
         if joined and start - joined[-1][1] <= widest_gap:
             start, _ = joined.pop()
         joined.append((start, stop))
