@@ -136,11 +136,11 @@ def read_metadata(
     without one.
     """
     try:
-        fields = _fields_of_2(node) if node.version == 2 else _fields_of_3(node.fields, where)
+        fields = _read_fields_2(node) if node.version == 2 else _read_fields_3(node, where)
         numbers = (*fields.sizes, *fields.chunks, *fields.shards)
         if not all(type(number) is int for number in numbers):
             raise TypeError
-        dtype = _dtype_of_2(fields.kind) if node.version == 2 else _dtype_of_3(fields.kind)
+        dtype = fields.dtype
         is_text = texts and dtype.kind in "USOmM"
         if not is_text:
             dtype = _require_tensor_type(dtype, fields.kind, asked, where)
@@ -177,13 +177,14 @@ class _Codec(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    """The fields of an array's metadata that both versions have, as they are in JSON.
+    """The fields of an array's metadata that both versions have, of which nothing is checked yet.
 
-    `kind` is the data type, `names` are those of the dimensions. The others are as in
-    ArrayMetadata.
+    `kind` is the data type as it is in JSON, and `names` are those of the dimensions. The others
+    are as in ArrayMetadata.
     """
 
     kind: Any
+    dtype: np.dtype[Any]
     sizes: tuple[Any, ...]
     chunks: tuple[Any, ...]
     shards: tuple[Any, ...]
@@ -193,7 +194,7 @@ class _Fields(NamedTuple):
     separator: str
 
 
-def _fields_of_2(node: ZarrNode) -> _Fields:
+def _read_fields_2(node: ZarrNode) -> _Fields:
     fields = node.fields
     chunks = tuple(fields["chunks"])
     codecs = [*(fields["filters"] or [])]
@@ -201,6 +202,7 @@ def _fields_of_2(node: ZarrNode) -> _Fields:
         codecs.append(fields["compressor"])
     return _Fields(
         fields["dtype"],
+        _dtype_of_2(fields["dtype"]),
         tuple(fields["shape"]),
         chunks,
         chunks,
@@ -211,7 +213,8 @@ def _fields_of_2(node: ZarrNode) -> _Fields:
     )
 
 
-def _fields_of_3(fields: dict[str, Any], where: str) -> _Fields:
+def _read_fields_3(node: ZarrNode, where: str) -> _Fields:
+    fields = node.fields
     grid = fields["chunk_grid"]
     if grid["name"] != "regular":
         raise FormatError(f"has the chunk grid {str(grid['name'])[:80]}", "regular", where=where)
@@ -227,6 +230,7 @@ def _fields_of_3(fields: dict[str, Any], where: str) -> _Fields:
     usual = "/" if starts_with_c else "."
     return _Fields(
         fields["data_type"],
+        _dtype_of_3(fields["data_type"]),
         tuple(fields["shape"]),
         chunks,
         shards,

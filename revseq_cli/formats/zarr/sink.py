@@ -47,12 +47,10 @@ from revseq_cli.formats.zarr.arrays import (
 from revseq_cli.formats.zarr.metadata import attributes_of, read_metadata
 from revseq_cli.formats.zarr.source import ZarrSource
 from revseq_cli.formats.zarr.store import (
-    ARRAY_FILES,
     CONSOLIDATED,
     GROUP_FILES,
     METADATA_FILES,
     Version,
-    ZarrNode,
     ZarrStore,
     groups_above,
     prefix_of,
@@ -83,11 +81,10 @@ class ZarrSink(FileSink):
         own_store = None  # that of the output, to which the array is added
         if original and not copies_input:
             own_store = read_store(original.path)
-        version = _choose_version(template, own_store)
-        self._version = version
+        self._version = version = _choose_version(template, own_store)
         old_key = template.key if isinstance(template, ZarrSource) else ""
         self._key = _require_path(key, file.name, old_key)
-        meaning = NOTHING
+        meaning = NOTHING  # all of it is copied with the store
         if not copies_input:
             meaning = (template.meaning() or NOTHING).without_pointers()
         sizes = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
@@ -101,9 +98,9 @@ class ZarrSink(FileSink):
         if original:
             store = own_store or cast("ZarrSource", template).store
             self._copy = _StoreCopy(original, store, self._key, template)
-        self._coordinates: list[Variable] = []
-        if not copies_input:
-            self._coordinates = self._choose_coordinates(meaning.coordinates, own_store)
+        if own_store:
+            self._refuse_other_sizes(own_store, meaning.dimensions, template.sizes)
+        self._coordinates = self._choose_coordinates(meaning.coordinates, own_store)
 
     # Metadata
 
@@ -139,8 +136,6 @@ class ZarrSink(FileSink):
     ) -> list[Variable]:
         """The coordinates to write next to the array; UsageError where others are there."""
         own_name = self._key.rpartition("/")[2]
-        if own_store:
-            self._refuse_other_sizes(own_store)
         new = []
         lost = []
         for variable in coordinates:
@@ -153,14 +148,14 @@ class ZarrSink(FileSink):
             self.left_out += (f"{join_names(lost)}, for which there is no room next to the array",)
         return new
 
-    def _refuse_other_sizes(self, store: ZarrStore) -> None:
+    def _refuse_other_sizes(
+        self, store: ZarrStore, dimensions: tuple[str, ...], sizes: tuple[int, ...]
+    ) -> None:
         """UsageError where a dimension has another size in the group, which xarray cannot open."""
         group = self._key.rpartition("/")[0]
         if store.read_node(group) is None:
             return
-        own_node = _node_of(self._version, self._array_files)
-        array = read_metadata(own_node, self.file.name, self._data_type)
-        size_of = dict(zip(array.dimensions, array.sizes, strict=False))
+        size_of = dict(zip(dimensions, sizes, strict=False))
         for key in store.list_folders(group):
             node = store.read_node(key)
             if node is None or not node.is_array:
@@ -358,15 +353,6 @@ def _read_group_of_input(source: ZarrSource, group: str) -> dict[str, dict[str, 
         if fields:
             files[name] = fields
     return files
-
-
-def _node_of(version: Version, files: dict[str, bytes]) -> ZarrNode:
-    """An array of those files of metadata."""
-    fields = json.loads(files[ARRAY_FILES[version][0]])
-    attributes = fields.get("attributes", {})
-    if version == 2:
-        attributes = json.loads(files.get(ARRAY_FILES[2][1], b"{}"))
-    return ZarrNode(version, fields, attributes, is_array=True)
 
 
 def _is_name(name: str) -> bool:

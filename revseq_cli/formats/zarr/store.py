@@ -71,9 +71,9 @@ class ZarrStore(ABC):
     def has_folder(self, key: str) -> bool:
         """Whether that path is a folder inside the store, to which no link leads."""
 
-    @abstractmethod
-    def is_link(self, key: str) -> bool:
+    def is_link(self, key: str) -> bool:  # noqa: ARG002 - there are none at addresses
         """Whether that path is a link, which is not followed."""
+        return False
 
     @abstractmethod
     def folder_names(self, key: str) -> set[str]:
@@ -216,9 +216,6 @@ class _RemoteStore(ZarrStore):
     def has_folder(self, key: str) -> bool:
         start = prefix_of(key)
         return any(name.startswith(start) for name in self._fetched)
-
-    def is_link(self, key: str) -> bool:  # noqa: ARG002 - there are none
-        return False
 
     def folder_names(self, key: str) -> set[str]:
         start = prefix_of(key)
