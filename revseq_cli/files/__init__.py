@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _Rest = ParamSpec("_Rest")
 _Result = TypeVar("_Result")
-_OfPath = Callable[Concatenate[str, _Rest], _Result]
+_OfPath = Callable[Concatenate[str, _Rest], _Result]  # a function whose first argument is a path
 
 
 def _or_remote(module: str) -> Callable[[_OfPath[_Rest, _Result]], _OfPath[_Rest, _Result]]:

@@ -52,6 +52,12 @@ def make_truncation_error(name: str) -> TensorIOError:
     return TensorIOError("ended while it was read", "a file that does not change", where=name)
 
 
+def require_bytes(count: int, expected: int, name: str) -> None:
+    """TensorIOError for fewer bytes than expected, since the file ends before them."""
+    if count < expected:
+        raise make_truncation_error(name)
+
+
 class InputFile(ABC):
     """A file that is open for reading; `name` is what to call it in an error.
 

@@ -20,7 +20,7 @@ from revseq_cli.files.event_loop import once_per_thread
 from revseq_cli.files.input_file import (
     Identity,
     InputFile,
-    make_truncation_error,
+    require_bytes,
     require_unchanged,
 )
 from revseq_cli.files.remote.connect import ask, ask_all
@@ -92,14 +92,11 @@ class RemoteFile(InputFile):
         if unchanged:
             return cls(address, unchanged)
         most = max(thresholds.REMOTE_SMALL, thresholds.REMOTE_BLOCK)
-        answer = ask(path, lambda remote: remote.read_start(most))
-        if answer.state is None:
-            raise make_truncation_error(address)
-        file = cls(address, identity_of_state(path, answer.state))
-        data = answer.data
+        data, state = ask(path, lambda remote: remote.read_start(most))
+        file = cls(address, identity_of_state(path, state))
         if len(data) < file.identity.size:  # the last block may be there in part
             data = data[: most - most % thresholds.REMOTE_BLOCK]
-        file._keep(0, data)
+        file._keep_blocks(0, data)
         return file
 
     def stream(self) -> BinaryIO:
@@ -115,8 +112,7 @@ class RemoteFile(InputFile):
         most = thresholds.REMOTE_PIECE * count_parallel_requests()
         for offset, buffer in runs:
             run = _Run(offset, buffer)
-            if run.stop > self.identity.size:
-                raise make_truncation_error(self.name)
+            require_bytes(self.identity.size, run.stop, self.name)
             waiting.append(run)
             size += len(buffer)
             if size >= most:
@@ -154,14 +150,11 @@ class RemoteFile(InputFile):
             return
         missing |= self._choose_more(min(missing))
         self._next_block = max(missing) + 1
-        ranges = self._ranges_of_blocks(missing)
         try:
-            answers = self._fetch_ranges(ranges)
+            self._fetch(self._ranges_of_blocks(missing), self._keep_blocks)
         except BaseException as e:  # a library that reads the stream may lose any of them
             self.error = self.error or e
             raise
-        for part, data in zip(ranges, answers, strict=True):
-            self._keep(part.start, data)
         while len(self._blocks) * thresholds.REMOTE_BLOCK > 2 * thresholds.REMOTE_KEPT:
             self._blocks.popitem(last=False)
 
@@ -195,7 +188,7 @@ class RemoteFile(InputFile):
             ranges.append(block)
         return ranges
 
-    def _keep(self, start: int, data: bytes) -> None:
+    def _keep_blocks(self, start: int, data: bytes) -> None:
         """Keep the blocks of some bytes, which begin with a block."""
         step = thresholds.REMOTE_BLOCK
         for done in range(0, len(data), step):
@@ -203,41 +196,37 @@ class RemoteFile(InputFile):
 
     def _read_past_blocks(self, runs: list[_Run]) -> None:
         """Fill the buffers, of which no block is kept; those that are near each other together."""
-        groups = _group(_split_runs(runs))
-        ranges = [range(group[0].offset, max(run.stop for run in group)) for group in groups]
-        for part, data, group in zip(ranges, self._fetch_ranges(ranges), groups, strict=True):
+        groups = {group[0].offset: group for group in _group(_split_runs(runs))}
+
+        def fill(start: int, data: bytes) -> None:
             view = memoryview(data)
-            for run in group:
-                run.buffer[:] = view[run.offset - part.start : run.stop - part.start]
+            for run in groups[start]:
+                run.buffer[:] = view[run.offset - start : run.stop - start]
+
+        stops = [max(run.stop for run in group) for group in groups.values()]
+        self._fetch(map(range, groups, stops), fill)
 
     def fetch_all(self, step: int, take: Callable[[int, bytes], None]) -> None:
-        """Fetch the whole file in pieces of `step` bytes, a few at once.
-
-        `take` gets the offset and the bytes of each piece as it comes, in any order.
-        """
+        """Fetch the whole file in pieces of `step` bytes; `take` is as in `_fetch`."""
         size = self.identity.size
-        pieces = [range(start, min(start + step, size)) for start in range(0, size, step)]
-        self._fetch_each(pieces, take)
+        starts = range(0, size, step)
+        self._fetch((range(start, min(start + step, size)) for start in starts), take)
 
-    def _fetch_ranges(self, ranges: list[range]) -> list[bytes]:
-        """The bytes of each range."""
-        return self._fetch_each(ranges, lambda _, data: data)
+    def _fetch(self, ranges: Iterable[range], take: Callable[[int, bytes], None]) -> None:
+        """Fetch ranges, a few at once; TensorIOError if the file is not as it was.
 
-    def _fetch_each(self, ranges: list[range], take: Callable[[int, bytes], Any]) -> list[Any]:
-        """Fetch ranges, a few at once, and return what `take` makes of each.
-
-        It gets the offset and the bytes. TensorIOError if the file is not as it was.
+        `take` gets the offset and the bytes of each as they come, in any order.
         """
 
-        async def fetch(part: range, remote: RemotePath) -> Any:
+        async def fetch(part: range, remote: RemotePath) -> None:
             answer = await remote.read_range(part.start, part.stop)
             if answer.state:
                 now = identity_of_state(self.address, answer.state)
                 require_unchanged(self.identity, now, self.name)
-            return take(part.start, answer.data)
+            take(part.start, answer.data)
 
         questions = [functools.partial(fetch, part) for part in ranges]
-        return ask_all(self.address, questions, most=count_parallel_requests())
+        ask_all(self.address, questions, most=count_parallel_requests())
 
 
 def _split_runs(runs: list[_Run]) -> list[_Run]:

@@ -193,7 +193,12 @@ def _rank(path: str) -> tuple[int, int, int]:
     """When a file of a store is uploaded; all of one rank go together, the lowest first.
 
     Chunks come first, and then metadata, from the innermost folder to the outermost. Those that
-    make a folder an array or a group are the last ones of it.
+    make a folder an array or a group are the last ones of it:
+
+        0/c/0 and all other chunks  (0, 0, 0)
+        0/.zattrs                   (1, -1, 0)
+        0/.zarray                   (1, -1, 1)
+        .zgroup                     (1, 0, 1)
     """
     name = path.rpartition("/")[2]
     if name not in _METADATA:

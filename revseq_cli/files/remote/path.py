@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import TensorIOError
-from revseq_cli.files.input_file import make_truncation_error
+from revseq_cli.files.input_file import require_bytes
 
 # The keys by which fsspec's file systems tell the content of a file and its time, the best first.
 _CONTENT_KEYS = ("ETag", "etag", "md5Hash", "Content-MD5", "generation")
@@ -34,7 +34,7 @@ class State:
 
 @dataclass(frozen=True)
 class Answer:
-    """Some bytes of a file, and its state; None if the server does not say it with them."""
+    """A range of a file, and the state of the file, or None if the server does not say it."""
 
     data: bytes
     state: State | None
@@ -106,18 +106,17 @@ class RemotePath:
         """The state of the file."""
         return self._state_in(await self.system._info(self.inside))
 
-    async def read_start(self, most: int) -> Answer:
-        """Up to so many of the first bytes, always with the state of the file."""
+    async def read_start(self, most: int) -> tuple[bytes, State]:
+        """Up to so many of the first bytes, and the state of the file."""
         state = await self.ask_state()
         stop = min(most, state.size)
         data = (await self.read_range(0, stop)).data if stop else b""
-        return Answer(data, state)
+        return data, state
 
     async def read_range(self, start: int, stop: int) -> Answer:
         """The bytes from `start` to `stop`."""
         data = await self.system._cat_file(self.inside, start=start, end=stop)
-        if len(data) < stop - start:
-            raise make_truncation_error(self.name)
+        require_bytes(len(data), stop - start, self.name)
         return Answer(cast("bytes", data[: stop - start]), None)
 
     async def read_whole(self) -> bytes:

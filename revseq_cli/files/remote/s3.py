@@ -18,7 +18,7 @@ from typing import Any, cast
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
 from revseq_cli.files.budget import choose_piece, count_parallel_requests
-from revseq_cli.files.input_file import make_truncation_error
+from revseq_cli.files.input_file import require_bytes
 from revseq_cli.files.remote.faults import (
     BAD_RANGE,
     LONGEST_CONNECT,
@@ -64,23 +64,22 @@ class S3Path(RemotePath):
         except Exception as e:
             if fault_of(e).status not in _SILENT_REFUSALS:
                 raise
-            answer_with_words = await self._get(0, 1)
-            return answer_with_words.state or State(0, "", 0)
+            _, state = await self._get(0, 1)  # its answer has words
+            return state
         return make_state(answer["ContentLength"], answer["ETag"], answer["LastModified"])
 
-    async def read_start(self, most: int) -> Answer:
+    async def read_start(self, most: int) -> tuple[bytes, State]:
         try:
             return await self._get(0, most)
         except Exception as e:
             if fault_of(e).status != BAD_RANGE:
                 raise
-            return Answer(b"", await self.ask_state())  # it is empty
+            return b"", await self.ask_state()  # it is empty
 
     async def read_range(self, start: int, stop: int) -> Answer:
-        answer = await self._get(start, stop)
-        if len(answer.data) < stop - start:
-            raise make_truncation_error(self.name)
-        return answer
+        data, state = await self._get(start, stop)
+        require_bytes(len(data), stop - start, self.name)
+        return Answer(data, state)
 
     async def read_whole(self) -> bytes:
         answer = await self._call("get_object")
@@ -200,7 +199,8 @@ class S3Path(RemotePath):
             return False
         return bool(answer["ETag"].strip('"') == etag)
 
-    async def _get(self, start: int, stop: int) -> Answer:
+    async def _get(self, start: int, stop: int) -> tuple[bytes, State]:
+        """The bytes from `start` to `stop`, or to the end of the file, and its state."""
         answer = await self._call("get_object", Range=f"bytes={start}-{stop - 1}")
         text = answer.get("ContentRange", "")
         sent = ContentRange.parse(text) or ContentRange(0, stop, answer["ContentLength"])
@@ -209,9 +209,8 @@ class S3Path(RemotePath):
             raise FormatError(found, f"bytes {start}-{stop - 1}", where=self.name)
         count = min(stop, sent.total) - start
         data = await _read_body(answer["Body"], count)
-        if len(data) < count:
-            raise make_truncation_error(self.name)
-        return Answer(data, make_state(sent.total, answer["ETag"], answer["LastModified"]))
+        require_bytes(len(data), count, self.name)
+        return data, make_state(sent.total, answer["ETag"], answer["LastModified"])
 
     async def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
         """The answer of S3 to a method about this object."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from revseq_cli.core import thresholds
 from revseq_cli.core.errors import FormatError
-from revseq_cli.files.input_file import make_truncation_error
+from revseq_cli.files.input_file import require_bytes
 from revseq_cli.files.remote.faults import BAD_RANGE, LONGEST_CONNECT, MOST_SILENCE, ServerError
 from revseq_cli.files.remote.path import Answer, ContentRange, RemotePath, State, make_state
 
@@ -46,36 +46,34 @@ class WebPath(RemotePath):
         async with self._get("bytes=0-0") as response:
             return await self._state_in_answer(response)
 
-    async def read_start(self, most: int) -> Answer:
+    async def read_start(self, most: int) -> tuple[bytes, State]:
         async with self._get(f"bytes=0-{most - 1}") as response:
             if response.status == _WHOLE:
                 return await self._read_small_file(response)
             state = await self._state_in_answer(response)
             count = min(most, state.size)
             data = await _read_body(response, count)
-            if len(data) < count:
-                raise make_truncation_error(self.name)
-            return Answer(data, state)
+            require_bytes(len(data), count, self.name)
+            return data, state
 
     async def read_range(self, start: int, stop: int) -> Answer:
         async with self._get(f"bytes={start}-{stop - 1}") as response:
             if response.status == _WHOLE:
-                whole = await self._read_small_file(response)
-                return Answer(whole.data[start:stop], whole.state)
+                data, state = await self._read_small_file(response)
+                return Answer(data[start:stop], state)
             sent = self._range_of(response)
             if sent.start != start or sent.stop < min(stop, sent.total):
                 raise self._make_range_error(response, f"bytes {start}-{stop - 1}")
             data = await _read_body(response, stop - start)
-            if len(data) < stop - start:
-                raise make_truncation_error(self.name)
+            require_bytes(len(data), stop - start, self.name)
             return Answer(data, _state_of(response, sent.total))
 
     async def read_whole(self) -> bytes:
-        answer = await self.read_start(thresholds.REMOTE_SMALL)
-        if answer.state and answer.state.size > len(answer.data):
-            rest = await self.read_range(len(answer.data), answer.state.size)
-            return answer.data + rest.data
-        return answer.data
+        data, state = await self.read_start(thresholds.REMOTE_SMALL)
+        if state.size > len(data):
+            rest = await self.read_range(len(data), state.size)
+            return data + rest.data
+        return data
 
     async def read_end(self, count: int) -> bytes:
         data = await self._ask_for_end(count)
@@ -140,11 +138,11 @@ class WebPath(RemotePath):
         size = response.content_length
         if size is not None and _is_plain(response):
             return _state_of(response, size)
-        answer = await self._read_small_file(response)
-        return answer.state or _state_of(response, len(answer.data))
+        _, state = await self._read_small_file(response)
+        return state
 
-    async def _read_small_file(self, response: Any) -> Answer:
-        """The body of an answer that has the whole file; FormatError for a large one."""
+    async def _read_small_file(self, response: Any) -> tuple[bytes, State]:
+        """The bytes and the state of a file that is sent whole; FormatError for a large one."""
         most = thresholds.REMOTE_WHOLE
         data = b""
         size = response.content_length or 0
@@ -154,7 +152,7 @@ class WebPath(RemotePath):
         if size > most:
             found = "its server sends whole files only"
             raise FormatError(found, "a server that sends ranges", _HINT, self.name)
-        return Answer(data, _state_of(response, size))
+        return data, _state_of(response, size)
 
     def _range_of(self, response: Any) -> ContentRange:
         """The range that an answer has; FormatError for an answer that has none."""
