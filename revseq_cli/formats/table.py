@@ -79,7 +79,7 @@ TEXT = Format(
 )  # fmt: skip
 CSV = Format("csv", (".csv",), "text:CSV", is_text=True, can_print=True)
 # Only the suffix of a raw buffer says what it is.
-RAW = Format("raw", (".bin", ".raw"), "buffers", can_print=True)
+RAW = Format("raw", (".bin", ".raw"), "raw", can_print=True)
 # NetCDF-3 has the suffix .nc, too, but is known by its first bytes, and only read.
 NETCDF3 = Format("nc3", (), "netcdf3", has_names=True, can_list=True)
 TSV = Format("tsv", (".tsv",), "text:TSV", is_text=True, can_print=True)
