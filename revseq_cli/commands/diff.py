@@ -210,10 +210,11 @@ def _open_comparison(
     """Compare, and keep the `first` differences; None for other shapes or data types."""
     from revseq_cli.pipeline import passes
     from revseq_cli.pipeline.plan import plan_pass
-    from revseq_cli.porting.diagnose import open_diagnosis
 
     a, b, job = inputs.a, inputs.b, inputs.job
     if job:
+        from revseq_cli.porting.diagnose import open_diagnosis  # two tensors do not need it
+
         with open_diagnosis(a, job, tolerance, resources, first) as diagnosis:
             if diagnosis:
                 yield _OpenComparison(diagnosis.pair, diagnosis.differences, tolerance, diagnosis)
