@@ -79,6 +79,6 @@ def open_compressed(path: str, compression: Compression, asked: DataType | None)
             break
     header = Header.of(head, len(head), path).as_typed(asked, path)
     refuse_bomb(header.end, identity.size, propose_decompression(compression, path), path)
-    storage = header.storage(compression=compression.name)
+    storage = header.describe_storage(compression=compression.name)
     pieces = functools.partial(decompress, path, compression, identity)
-    return CompressedSource(header.raw_tensor(path, path), identity, storage, pieces)
+    return CompressedSource(header.locate_elements(path, path), identity, storage, pieces)

@@ -68,7 +68,7 @@ class _Variable(NamedTuple):
         """That of its elements."""
         return np.dtype(_TYPES[self.kind][0])
 
-    def raw_tensor(self, path: str, where: str) -> RawTensor:
+    def locate_elements(self, path: str, where: str) -> RawTensor:
         """Where its elements are in the file."""
         return RawTensor(path, where, self.offset, self.dtype, self.sizes, strides=self.strides)
 
@@ -212,7 +212,7 @@ class NetCDF3Source(RawSource):
             raise DataTypeError("text", "numbers", where=name)
         require_sizes(own.sizes, name)
         storage = Storage("nc3", {"variable": key}, _LABEL)
-        super().__init__(own.raw_tensor(path, name), identity, storage, key)
+        super().__init__(own.locate_elements(path, name), identity, storage, key)
         self.dimensions = own.dimensions
         self._dataset = dataset
         self._own = own
@@ -250,7 +250,7 @@ class NetCDF3Source(RawSource):
         return is_whole and is_small(variable.sizes, variable.dtype.itemsize)
 
     def _read_coordinate(self, name: str, variable: _Variable) -> Variable:
-        tensor = variable.raw_tensor(self.path, f"{self.path}::{name}")
+        tensor = variable.locate_elements(self.path, f"{self.path}::{name}")
         region = tuple(slice(0, size) for size in variable.sizes)
         values = RawReadTask(tensor, self.unchanged, region).read()
         attributes = dict(variable.attributes)

@@ -145,11 +145,11 @@ class Header(NamedTuple):
         """
         return self._replace(dtype=as_typed(self.dtype, asked, where, big=self.big))
 
-    def raw_tensor(self, path: str, where: str, start: int = 0) -> RawTensor:
+    def locate_elements(self, path: str, where: str, start: int = 0) -> RawTensor:
         """Where the elements are in a file that has this header at the offset `start`."""
         return RawTensor(path, where, start + self.offset, self.dtype, self.sizes, self.order)
 
-    def storage(self, format_name: str = "npy", **details: str) -> Storage:
+    def describe_storage(self, format_name: str = "npy", **details: str) -> Storage:
         """How the tensor is stored; `details` are those of the file that contains the .npy file."""
         details |= {"version": str(self.version), "order": self.order}
         if self.dtype.itemsize > 1:
@@ -225,7 +225,7 @@ def open_npy(path: str, where: str, asked: DataType | None, head: Head | None = 
     size = head.identity.size
     header = Header.of(head.data, size, where).as_typed(asked, where)
     header.require_whole(size, where)
-    return RawSource(header.raw_tensor(path, where), head.identity, header.storage())
+    return RawSource(header.locate_elements(path, where), head.identity, header.describe_storage())
 
 
 def make_header(dtype: np.dtype[Any], sizes: tuple[int, ...], order: str) -> bytes:

@@ -284,12 +284,14 @@ def open_member(
         refuse_bomb(info.file_size, info.compress_size, "unzip it", where)
         member = _Member.of(fd, archive, info, where)
     header = member.header.as_typed(asked, where)
-    storage = header.storage("npz", member=info.filename, method=_METHODS[info.compress_type])
+    storage = header.describe_storage(
+        "npz", member=info.filename, method=_METHODS[info.compress_type]
+    )
     if info.compress_type == ZIP_STORED:
-        tensor = header.raw_tensor(path, where, member.offset)
+        tensor = header.locate_elements(path, where, member.offset)
         return _StoredSource(tensor, identity, storage, key, member)
     decompress = functools.partial(member.decompress, path, identity)
-    return CompressedSource(header.raw_tensor(path, where), identity, storage, decompress, key)
+    return CompressedSource(header.locate_elements(path, where), identity, storage, decompress, key)
 
 
 def _has_numbers(fd: InputFile, archive: ZipFile, info: ZipInfo, asked: DataType | None) -> bool:
@@ -514,7 +516,7 @@ def contents(location: Location, types: TextTypes) -> Contents:
                 items.append(Item(key).with_reason(e))
                 continue
             desc = TensorDesc(data_type_of(header.dtype), header.sizes)
-            details = header.storage(method=_METHODS[info.compress_type]).details
+            details = header.describe_storage(method=_METHODS[info.compress_type]).details
             items.append(Item(key, desc, sizes=header.sizes, details=details))
         tensor_names = {info.filename for info in tensors.values()}
         others = [

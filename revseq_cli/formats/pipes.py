@@ -36,12 +36,12 @@ class PipedNpy(NamedTuple):
     header: Header
     elements: NDArray[np.uint8]
 
-    def source(self, asked: DataType | None) -> Source:
+    def open_source(self, asked: DataType | None) -> Source:
         """The tensor; `asked` is the data type of untyped bytes."""
         header = self.header.as_typed(asked, self.name)
         values = np.frombuffer(self.elements, header.dtype, prod(header.sizes))
         values = values.reshape(header.sizes, order=header.order)
-        return MemorySource(self.name, values, header.storage())
+        return MemorySource(self.name, values, header.describe_storage())
 
 
 def name_pipe(path: str) -> str:

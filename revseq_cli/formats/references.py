@@ -348,7 +348,7 @@ def _open_piped(reference: Reference, types: TextTypes) -> Source:
         raise pipes.make_pipe_error(row, reference.name)
     content = pipes.read_pipe(reference.path)
     if isinstance(content, pipes.PipedNpy):
-        return content.source(types.asked)
+        return content.open_source(types.asked)
     if not row.is_text:
         row = TEXT
     return row.load().open_source(reference, types)

@@ -180,8 +180,8 @@ class _Notation(TextFormat):
             return _open_numbers(text, types)
         tensor = _find_in_example(text, key)
         if tensor:
-            return notation_source(text, tensor, types, f"{text.name}::{key}")
-        return notation_source(text, _find_by_name(text, key), types)
+            return open_notation(text, tensor, types, f"{text.name}::{key}")
+        return open_notation(text, _find_by_name(text, key), types)
 
     def format_tensor(self, values: NDArray[Any], _columns: tuple[str, ...] = ()) -> str:
         """A header with shape and data type, and the rows."""
@@ -199,7 +199,7 @@ class _Notation(TextFormat):
         for key, tensor in tensors.items():
             item = Item(key, details={"line": str(tensor.line)})
             try:
-                desc = tensor.desc or notation_source(text, tensor, types).desc
+                desc = tensor.desc or open_notation(text, tensor, types).desc
                 item = item._replace(desc=desc, sizes=desc.sizes)
             except FormatError as e:
                 item = item.with_reason(e)
@@ -223,7 +223,7 @@ def _open_numbers(text: Text, types: TextTypes) -> Source:
         return TextSource(numbers, types, text, storage, text.name)
 
 
-def notation_source(text: Text, tensor: TensorText, types: TextTypes, name: str = "") -> Source:
+def open_notation(text: Text, tensor: TensorText, types: TextTypes, name: str = "") -> Source:
     """The source of one tensor of a text; FormatError if a value does not fit its data type."""
     if not name:
         name = f"{text.name}: {tensor.name}" if tensor.name else text.name

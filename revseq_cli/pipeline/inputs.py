@@ -290,7 +290,7 @@ class ExampleText:
 
     def open_role(self, role: str, types: TextTypes) -> Source:
         """The tensor with that name in the operator; FormatError if the example lacks it."""
-        from revseq_cli.formats.text import notation_source  # most jobs are not text
+        from revseq_cli.formats.text import open_notation  # most jobs are not text
 
         try:
             item = self.example.require_role(role)
@@ -299,7 +299,7 @@ class ExampleText:
                 name = platform.as_argument(self.text.name)
                 e.set_hint(f"to use lengths of a file, add LENGTHS: {name} lengths.npy")
             raise e.about(self.text.name) from None
-        return notation_source(self.text, item, types)
+        return open_notation(self.text, item, types)
 
     def find_axis(self) -> int | None:
         """The axis; None without an Axis line, FormatError for one that is not an integer."""

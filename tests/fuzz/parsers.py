@@ -37,7 +37,7 @@ def npy(data):
 
     if not data.startswith(b"\x93NUMPY"):
         data = _npy_around(data)
-    source = pipes.read_npy("fuzz", io.BytesIO(data)).source(None)
+    source = pipes.read_npy("fuzz", io.BytesIO(data)).open_source(None)
     assert source.read().size == source.desc.element_count
 
 

@@ -158,7 +158,7 @@ def _compute_tensors(
             arrays[info.name] = np.asarray(native(given[info.name].read()), order="C")
         outputs = session.get_outputs()
         results = session.run(None, arrays)
-    files = part.files
+    files = [*part.files]
     for name in arrays:
         given[name].recheck()
         files += given[name].files
