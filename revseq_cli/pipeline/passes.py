@@ -363,34 +363,31 @@ def _can_mark_sequences(pair: Pair, job: Job) -> bool:
 
 def _make_comparison(pair: Pair, region: Region, tolerance: Tolerance | None, first: int) -> Task:
     """The task that compares a block; of a job's output, also its sequences."""
-    both = (pair.a.read_task(region), pair.b.read_task(region))
+    step = partial(_compare_block, tolerance, first, region)
+    read_tasks = (pair.a.read_task(region), pair.b.read_task(region))
     if pair.job is None:
-        return Task(partial(_compare_block, tolerance, first, region), both, region)
-    step = partial(_compare_sequences, tolerance, first, region, pair.job.axis)
-    return Task(step, (*both, _read_lengths_task(pair.job, region)), region)
+        return Task(step, read_tasks, region)
+    step = partial(step, axis=pair.job.axis)
+    return Task(step, (*read_tasks, _read_lengths_task(pair.job, region)), region)
 
 
 def _compare_block(
-    tolerance: Tolerance | None, first: int, region: Region, a: Array, b: Array
-) -> Differences:
-    """The differences of a block of two tensors, with the `first` indices in the whole tensor."""
-    differences, _ = find_differences(a, b, tolerance, first)
-    return differences.move_to(region)
-
-
-def _compare_sequences(
     tolerance: Tolerance | None,
     first: int,
     region: Region,
-    axis: int,
     a: Array,
     b: Array,
-    lengths: Array,
+    lengths: Array | None = None,
+    *,
+    axis: int = 0,
 ) -> Differences:
-    """The differences of a block, and which of its sequences differ."""
+    """The differences of a block of two tensors, with the `first` indices in the whole tensor.
+
+    With lengths, also which of its sequences along the axis differ.
+    """
     differences, positions = find_differences(a, b, tolerance, first)
     differences = differences.move_to(region)
-    if not len(positions):
+    if lengths is None or not len(positions):
         return differences
     differs = np.zeros(sizes_of(region), np.bool_)
     differs.reshape(-1)[positions] = True
