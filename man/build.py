@@ -201,7 +201,7 @@ def pages() -> dict[str, str]:
         sys.path.insert(0, root)
     package = importlib.import_module("revseq_cli")
     group = importlib.import_module("revseq_cli.commands.cli").cli
-    COMMANDS.update(importlib.import_module("revseq_cli.commands.names").COMMANDS)
+    COMMANDS.update(importlib.import_module("revseq_cli.commands.groups").COMMANDS)
     context = click.Context(group)
     names = group.list_commands(context)
     commands = [

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import SAMPLES
 
-from revseq_cli.commands.names import COMMANDS
+from revseq_cli.commands.groups import COMMANDS
 
 TYPES = "f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8".split()
 SUFFIXES = ("npy", "npz", "h5", "safetensors", "zarr", "json", "txt")

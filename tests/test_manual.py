@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from conftest import ROOT
 
-from revseq_cli.commands.names import COMMANDS
+from revseq_cli.commands.groups import COMMANDS
 
 pytest.importorskip("hatchling")
 SPEC = importlib.util.spec_from_file_location("build_hook", ROOT / "man" / "build.py")

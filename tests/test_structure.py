@@ -11,7 +11,7 @@ import pytest
 from conftest import COMMAND, ROOT
 
 import revseq_cli.arrays
-from revseq_cli.commands.names import COMMANDS
+from revseq_cli.commands.groups import COMMANDS
 
 PACKAGE = ROOT / "revseq_cli"
 README = (ROOT / "README.md").read_text()

@@ -14,8 +14,7 @@ import click
 
 from revseq_cli import __version__
 from revseq_cli.commands.console import is_colored
-from revseq_cli.commands.groups import Command, has_json, settings_of
-from revseq_cli.commands.names import COMMANDS, TOPICS
+from revseq_cli.commands.groups import COMMANDS, TOPICS, Command, has_json, settings_of
 
 # The completion of zsh has no `compdef` before this.
 _START_ZSH = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -u }"

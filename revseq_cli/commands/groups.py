@@ -1,4 +1,4 @@
-"""Commands whose help has its options in groups, and the settings that errors need, too."""
+"""The commands: their names, their help with its groups of options, and their settings."""
 
 from __future__ import annotations
 
@@ -10,6 +10,22 @@ from typing import Any, TypedDict, cast
 
 import click
 from click.shell_completion import CompletionItem
+
+# What the help says of each command in a line, in this order.
+COMMANDS = {
+    "run": "Reverse the sequences of a tensor.",
+    "check": "Check a job against the constraints of DirectML.",
+    "diff": "Compare two tensors, or an output with the expected one.",
+    "batch": "Run many jobs (--resume skips those already done).",
+    "show": "List the tensors in files, with a preview.",
+    "convert": "Convert a tensor to another format without changing a bit.",
+    "verify": "Check the examples of the operator in documentation.",
+    "levels": "Show what each DirectML feature level accepts.",
+    "export": "Export a job as a DxDispatch model, to run on DirectML under Windows.",
+    "completion": "Print the completion script for a shell.",
+    "help": "Show the help of a command, or a page of the manual.",
+}
+TOPICS = ("formats", "porting", "json")  # pages of the manual that are not about one command
 
 
 class Group(Enum):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from revseq_cli.commands.names import COMMANDS
+from revseq_cli.commands.groups import COMMANDS
 from revseq_cli.core import platform
 from revseq_cli.core.errors import RevseqError, UsageError, join_names, nearest, shorten
 

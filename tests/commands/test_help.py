@@ -12,7 +12,7 @@ from conftest import environment
 from terminals import Screen, in_columns
 
 from revseq_cli.commands.cli import cli
-from revseq_cli.commands.names import COMMANDS
+from revseq_cli.commands.groups import COMMANDS
 
 
 @pytest.mark.needs("shell")

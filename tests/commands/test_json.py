@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 
-from revseq_cli.commands.names import COMMANDS
+from revseq_cli.commands.groups import COMMANDS
 from revseq_cli.report import objects
 
 HEAD = ["command", "exit_status", "notes", "errors"]
