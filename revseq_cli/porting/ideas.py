@@ -269,18 +269,13 @@ def _clamp_index(j: Array, n: Array, s: int, k: Any) -> Array:
     return directml.find_index_newer(j, directml.keep_low_bits(n), s)
 
 
-def _read_low_bits(n: Array, s: int, k: Any, g: Array) -> Array:
-    """The lengths that DirectML reads, as a formula of LENGTHS."""
-    return directml.keep_low_bits(n)
-
-
 def list_likely_ideas(sequences: Sequences) -> Iterator[Idea]:
     """The likeliest mistakes: nothing or all is reversed, or DirectML did the job."""
     for text, formula in PLAIN.items():
         yield Idea(0, text, partial(sequences.reverse_by_formula, formula))
     if (sequences.flat_lengths > directml.MOST_LENGTH).any():
-        low = partial(sequences.reverse_by_formula, _read_low_bits)
-        yield Idea(_DIRECTML_PRICE, LOW_BITS, low)
+        low_bits = directml.keep_low_bits(sequences.flat_lengths)
+        yield Idea(_DIRECTML_PRICE, LOW_BITS, partial(sequences.reverse_by_table, low_bits))
     if (sequences.flat_lengths > sequences.size).any():
         clamped = partial(sequences.read_unclamped, _clamp_index)
         yield Idea(_DIRECTML_PRICE, INDEX_CLAMPED, clamped)
