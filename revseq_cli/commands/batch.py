@@ -28,7 +28,7 @@ from revseq_cli.core.errors import (
 
 if TYPE_CHECKING:
     from revseq_cli.commands.entries import Entry, Jobs
-    from revseq_cli.report.outcomes import Outcome
+    from revseq_cli.commands.pool import Outcome
 
 # Options of `run` that are no columns of a manifest: those for what it prints, and one that may be
 # given several times.
@@ -125,7 +125,6 @@ def command(
     each job.
     """
     from revseq_cli.report import terminal  # --help must not load NumPy
-    from revseq_cli.report.outcomes import summarize
 
     jobs = _read_jobs(manifest, pattern, {"lengths": lengths, "output": output}, defaults)
     if not jobs:
@@ -157,7 +156,7 @@ def command(
     if not console.as_json and not console.quiet:
         seconds = None if dry_run else time.monotonic() - start
         style = terminal.RED if has_failed else terminal.GREEN
-        summary = console.paint(summarize(outcomes, len(jobs.entries), seconds), style)
+        summary = console.paint(_summarize(outcomes, len(jobs.entries), seconds), style)
         click.echo(summary, color=console.in_color)
     return 1 if has_failed else 0
 
@@ -195,7 +194,7 @@ def _run_jobs(
 
 def _skip_complete(entries: Iterable[Entry]) -> tuple[list[Entry], list[Outcome]]:
     """The jobs to do with --resume, and the outcomes of those that are done."""
-    from revseq_cli.report.outcomes import Outcome
+    from revseq_cli.commands.pool import Outcome
 
     left: list[Entry] = []
     skipped: list[Outcome] = []
@@ -274,6 +273,28 @@ def _is_up_to_date(entry: Entry) -> bool:
         if changed is None or changed > output:
             return False
     return True
+
+
+def _summarize(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) -> str:
+    """How many of all jobs are done, skipped, failed or not begun, with their bytes.
+
+    `seconds` is how long they took; it is None for a dry run.
+    """
+    from revseq_cli.report import terminal
+
+    failed = sum(outcome.error is not None for outcome in outcomes)
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    done = len(outcomes) - failed - skipped
+    not_begun = jobs - len(outcomes)
+    if seconds is None:
+        time = ""
+        counts = {"to do": done, "skipped": skipped, "wrong": failed, "not begun": not_begun}
+    else:
+        time = f" in {seconds:.2f} s"
+        counts = {"done": done, "skipped": skipped, "failed": failed, "not begun": not_begun}
+    words = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    size = sum(outcome.bytes for outcome in outcomes)
+    return f"{terminal.say_count(jobs, 'job')}: {words or 'nothing'}; {size:,} bytes{time}"
 
 
 def _print_json(outcome: Outcome) -> None:

@@ -16,7 +16,7 @@ import shutil
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from revseq_cli import files
@@ -31,7 +31,6 @@ from revseq_cli.formats import table
 from revseq_cli.pipeline import executors, loading, passes
 from revseq_cli.pipeline.plan import plan_pass
 from revseq_cli.pipeline.resources import AUTO, SERIAL
-from revseq_cli.report.outcomes import Outcome
 
 # Workers wait for the disk most of the time, so that so many are of use also on fewer cores.
 _JOB_WORKERS = 8
@@ -46,6 +45,24 @@ _GROUP_JOBS = 64
 _GROUP_BYTES = 1 << 25
 # Seconds: the processes that a worker has started may live a little longer than the worker.
 _LONGEST_CLEANUP = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a job, which is in that `line` of the manifest.
+
+    `error` is None if its output is written. With `skipped`, the output is up to date; with
+    `planned`, it is not written, since this is a dry run.
+    """
+
+    line: int
+    output: str
+    error: RevseqError | None
+    bytes: int = 0
+    notes: Sequence[str] = ()
+    clamped: int = 0
+    skipped: bool = False
+    planned: bool = False
 
 
 @dataclass(frozen=True)
