@@ -167,8 +167,8 @@ class Source(ABC):
         if self.identity is not None and self.path:
             files.recheck(self.path, self.identity)
 
-    def original_for(self, name: str) -> Original | None:  # noqa: ARG002
-        """Its file, if an output of that name may be a copy of it, and None otherwise."""
+    def original_for(self, _output: str) -> Original | None:
+        """Its file, if an output at that path may be a copy of it, and None otherwise."""
         return Original(self.path, self.identity, input_key=self.key)
 
     def meaning(self) -> Meaning | None:
@@ -215,8 +215,8 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     next_to = ""  # a file, next to which temporary files of the pass are
 
     @abstractmethod
-    def block_writer(self, region: Region) -> BlockWriter:
-        """What stores a block of whole chunks; called in the parent, in order."""
+    def block_writer(self) -> BlockWriter:
+        """What stores a block, of whole chunks if there are chunks; made in the parent."""
 
     @abstractmethod
     def open_output(self) -> Source:

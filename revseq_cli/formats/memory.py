@@ -98,7 +98,7 @@ class _GatheringSink(Sink):
     values: NDArray[Any]
     in_workers = False
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
+    def block_writer(self) -> BlockWriter:
         return ReturningWriter()
 
     def receive(self, write_result: object) -> None:

@@ -291,7 +291,7 @@ class RegionSink(FileSink):
         with local.open_to_write(self.file.temporary, self.file.name) as fd:
             fd.allocate(self.tensor.end)
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
+    def block_writer(self) -> BlockWriter:
         if not self.in_workers:
             return ReturningWriter()
         return _RawBlockWriter(self.tensor)

@@ -82,7 +82,7 @@ def copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Copy into the sink, which the caller has entered."""
     fetch_sources(plan, source)
     tasks = (
-        Task(np.asarray, (source.read_task(region),), region, sink.block_writer(region))
+        Task(np.asarray, (source.read_task(region),), region, sink.block_writer())
         for region in plan.blocks
     )
     deliver_all("copy", tasks, sink, plan, source)
@@ -241,7 +241,7 @@ def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
         output = substitutes.derive_output(ready)
         target = substitutes.open_unchunked_sink(sink, ready.values)
         tasks = (
-            Task(output.read_task(region).read, (), region, target.block_writer(region))
+            Task(output.read_task(region).read, (), region, target.block_writer())
             for region in plan.blocks
         )
         deliver_all("reverse", tasks, target, plan, ready.values)

@@ -81,7 +81,7 @@ class View(Source):
     def recheck(self) -> None:
         self.source.recheck()
 
-    def original_for(self, name: str) -> None:
+    def original_for(self, _output: str) -> None:
         """None: an output is no copy of the file of the source, which has other elements."""
 
     def meaning(self) -> Meaning | None:

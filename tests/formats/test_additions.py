@@ -165,7 +165,7 @@ def create(path, key, source, *, overwrite=False):
 
 
 def fill(sink):
-    write_result = sink.block_writer(WHOLE).deliver(WHOLE, EXPECTED)
+    write_result = sink.block_writer().deliver(WHOLE, EXPECTED)
     if write_result is not None:
         sink.receive(write_result)
 

@@ -130,7 +130,7 @@ def test_an_input_that_changes_meanwhile(tmp_path, form):
 
     def work():
         with FileTransaction(sink.file), sink:
-            write_result = sink.block_writer(whole).deliver(whole, EXPECTED)
+            write_result = sink.block_writer().deliver(whole, EXPECTED)
             if write_result is not None:
                 sink.receive(write_result)
             with open(changed, "r+b") as file:

@@ -214,7 +214,7 @@ def test_bytes_of_chunks_without_filters_are_reserved_before(folder, only, name)
     with FileTransaction(sink.file), sink:
         reserved = Path(sink.file.temporary).stat().st_size
         assert 2000 * 16 <= reserved <= (1 + (name == "new")) * (folder / "x.h5").stat().st_size
-        sink.receive(sink.block_writer(whole).deliver(whole, source.read()))
+        sink.receive(sink.block_writer().deliver(whole, source.read()))
     with h5py.File(folder / "y.h5") as f:
         assert f.id.get_filesize() == (folder / "y.h5").stat().st_size
 

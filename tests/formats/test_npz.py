@@ -258,7 +258,7 @@ def test_an_archive_behind_4_gib(tmp_path, monkeypatch, limit):
     sink = outputs.create_sink(reference, like, overwrite=False, only=False)
     region = tuple(slice(0, size) for size in BIG.shape)
     with FileTransaction(sink.file), sink:
-        sink.receive(sink.block_writer(region).deliver(region, REVERSED))
+        sink.receive(sink.block_writer().deliver(region, REVERSED))
     before, after = beside_npz(tmp_path / "x.npz", "x"), beside_npz(tmp_path / "y.npz", "x")
     assert (before.pop("names"), before.pop("comment")) == (after["names"], after["comment"])
     assert all(before[name][-1] == after[name][-1] for name in before)  # the bytes that are stored

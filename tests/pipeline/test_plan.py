@@ -58,7 +58,7 @@ class Output(Sink):
             next_to,
         )
 
-    def block_writer(self, region):
+    def block_writer(self):
         raise NotImplementedError
 
     def open_output(self):

@@ -42,7 +42,7 @@ def write(path, values, **options):
     with FileTransaction(sink.file), sink:
         for region in regions:
             if values[region].size:
-                block_writer = pickle.loads(pickle.dumps(sink.block_writer(region)))
+                block_writer = pickle.loads(pickle.dumps(sink.block_writer()))
                 write_result = pickle.loads(
                     pickle.dumps(block_writer.deliver(region, values[region]))
                 )

@@ -17,7 +17,6 @@ from h5py import h5d
 
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import RevseqError
-from revseq_cli.core.tensors import Region
 from revseq_cli.files import local
 from revseq_cli.files.copies import CopiedPart, fill_from
 from revseq_cli.files.input_file import Identity
@@ -196,7 +195,7 @@ class Hdf5Sink(_DatasetSink):
         with local.open_to_write(self.file.temporary, self.file.name) as fd:
             fd.allocate(self._dataset.file.id.get_filesize() + missing)
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
+    def block_writer(self) -> BlockWriter:
         return self._writer
 
     def receive(self, write_result: object) -> None:

@@ -132,13 +132,13 @@ class Hdf5Source(Source):
         """What workers get: all but the properties, which cannot be pickled."""
         return {name: value for name, value in self.__dict__.items() if name != "properties"}
 
-    def original_for(self, name: str) -> Original | None:
+    def original_for(self, output: str) -> Original | None:
         """Its file; None for an output that must be NetCDF, if the file is not."""
-        if has_netcdf_suffix(name) and not has_netcdf_suffix(self.path):
+        if has_netcdf_suffix(output) and not has_netcdf_suffix(self.path):
             with open_hdf5(self.path, self.name) as file:
                 if not is_netcdf_dataset(open_dataset(file, self.hard_path, self.name)):
                     return None
-        return super().original_for(name)
+        return super().original_for(output)
 
     def meaning(self) -> Meaning:
         with open_hdf5(self.path, self.name) as file:

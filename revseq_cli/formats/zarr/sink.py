@@ -242,7 +242,7 @@ class ZarrSink(FileSink):
             )
             wait_for(work)
 
-    def block_writer(self, region: Region) -> BlockWriter:  # noqa: ARG002 - one for all regions
+    def block_writer(self) -> BlockWriter:
         folder = join(self.file.address or self.file.temporary, self._key)
         array = ZarrArray(folder, self._version, tuple(self._array_files.items()), "r+")
         return _ZarrBlockWriter(array, self.file.name, self.chunks or ())

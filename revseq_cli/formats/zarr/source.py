@@ -156,7 +156,7 @@ class ZarrSource(Source):
         if read_files_state(self.array.chunk_folder, self.name).digest != self._digest:
             raise report_change(self.name)
 
-    def original_for(self, name: str) -> Original | None:  # noqa: ARG002 - the name says nothing
+    def original_for(self, _output: str) -> Original | None:
         """Its store; None at a web server, which lists no files."""
         if files.can_list_files(self.chunk_store):
             return Original(self.chunk_store, None, input_key=self.key)
