@@ -148,20 +148,21 @@ def copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) ->
         copy.write(values, mtype=kind)
 
 
-def copy_attributes(
+def write_attributes(
     item: h5py.HLObject,
     attributes: Attributes,
     input_item: h5py.HLObject | None,
     dtype: np.dtype[Any] | None = None,
 ) -> None:
-    """Write attributes, with their types in `input_item`, an object of INPUT's file.
+    """Write attributes, with the types that they have in `input_item`, an object of INPUT's file.
 
-    Attributes that it lacks, or whose types cannot be copied, are written as NetCDF does. `dtype`
-    is the dtype of the values that they are about, if they are about values.
+    Attributes that it lacks, or whose types cannot be copied, are written as NetCDF does. Those of
+    a tensor, whose dtype is `dtype`, may have to change their types with it.
     """
+    if dtype is not None:
+        attributes = fit_types(attributes, dtype)
     rest = Attributes()
-    fitting = attributes if dtype is None else fit_types(attributes, dtype)
-    for name, value in fitting.items():
+    for name, value in attributes.items():
         if input_item is None or name not in input_item.attrs:
             rest[name] = value
             continue
@@ -169,10 +170,10 @@ def copy_attributes(
             copy_attribute(input_item.id, item.id, name)
         except RAISED:
             rest[name] = value
-    _write_attributes(item, rest)
+    _write_as_netcdf(item, rest)
 
 
-def _write_attributes(item: h5py.HLObject, attributes: Attributes) -> None:
+def _write_as_netcdf(item: h5py.HLObject, attributes: Attributes) -> None:
     """Write attributes as NetCDF does: texts with a fixed length, and numbers in arrays."""
     for name, value in attributes.items():
         if isinstance(value, list):
@@ -215,5 +216,5 @@ def add_history(file: h5py.File) -> list[str]:
     is_no_text = "history" in file.attrs and not isinstance(old, str)
     if is_no_text or len(text.encode()) > _MOST_HISTORY:
         return ["the attribute history is full, or is not a single text, so no line is added"]
-    _write_attributes(file, {"history": text})
+    _write_as_netcdf(file, {"history": text})
     return []

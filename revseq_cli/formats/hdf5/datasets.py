@@ -31,10 +31,10 @@ from revseq_cli.formats.hdf5.attribute_io import (
     DIMENSION_IDS,
     add_history,
     copy_attribute,
-    copy_attributes,
     is_of_scales,
     is_scale,
     widen_float16,
+    write_attributes,
 )
 from revseq_cli.formats.hdf5.elements import make_type
 from revseq_cli.formats.hdf5.files import (
@@ -151,7 +151,7 @@ class _DescribedDataset(NewDataset):
             attributes = dict(self.meaning.attributes)
             if names.is_coordinate:  # as a scale, it has a CLASS of its own
                 attributes.pop("CLASS", None)
-            copy_attributes(dataset, attributes, input_dataset, self.template.dtype)
+            write_attributes(dataset, attributes, input_dataset, self.template.dtype)
         notes = add_history(file) if self.for_netcdf else []
         return dataset, notes
 
@@ -226,7 +226,7 @@ class _DescribedDataset(NewDataset):
         input_groups: Sequence[h5py.Group | None] = [None] * len(attributes_of)
         if input_dataset:
             input_groups = groups_of(input_dataset)
-        copy_attributes(new_groups[0], attributes_of[0], input_groups[0])
+        write_attributes(new_groups[0], attributes_of[0], input_groups[0])
         inner = zip(
             reversed(new_groups[1:]),
             reversed(attributes_of[1:]),
@@ -234,7 +234,7 @@ class _DescribedDataset(NewDataset):
             strict=False,
         )
         for group, attributes, input_group in inner:
-            copy_attributes(group, attributes, input_group)
+            write_attributes(group, attributes, input_group)
 
     def _attach_scales(
         self, dataset: h5py.Dataset, names: _Names, input_dataset: h5py.Dataset | None
@@ -300,7 +300,7 @@ class _DescribedDataset(NewDataset):
         fill = fill_of(coordinate.attributes, values.dtype)
         scale = group.create_dataset(name, data=values, fillvalue=fill, **options)
         input_scale = find_named_scale(input_dataset, d, name) if input_dataset else None
-        copy_attributes(scale, coordinate.attributes, input_scale, values.dtype)
+        write_attributes(scale, coordinate.attributes, input_scale, values.dtype)
         scale.make_scale(name)
         return scale
 
@@ -463,24 +463,17 @@ class DatasetLikeInput(_DatasetInCopy):
 
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
         old = open_dataset(file, self._hard_path, self.where)
-        dataset = self._create_like(old)
+        # HDF5's function that copies datasets would copy its values, too.
+        kind = old.id.get_type()
+        dataset = _create_dataset(file, self.name, kind, old.id.get_space(), self.properties)
+        for d in range(old.ndim):
+            for scale in find_scales(old, d):
+                dataset.dims[d].attach_scale(scale)
         lost = _copy_tensor_attributes(old, dataset)
         notes = [f"not copied: {join_names(lost)}"] if lost else []
         if is_netcdf_dataset(old):
             notes += add_history(file)
         return dataset, notes
-
-    def _create_like(self, old: h5py.Dataset) -> h5py.Dataset:
-        """A dataset like the old one, with its scales but without its values.
-
-        HDF5's function that copies datasets copies their values, too.
-        """
-        kind = old.id.get_type()
-        dataset = _create_dataset(old.file, self.name, kind, old.id.get_space(), self.properties)
-        for d in range(old.ndim):
-            for scale in find_scales(old, d):
-                dataset.dims[d].attach_scale(scale)
-        return dataset
 
 
 def _copy_tensor_attributes(old: h5py.Dataset, new: h5py.Dataset) -> list[str]:

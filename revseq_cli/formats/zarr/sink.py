@@ -87,11 +87,11 @@ class ZarrSink(FileSink):
         meaning = NOTHING  # all of it is copied with the store
         if not copies_input:
             meaning = (template.meaning() or NOTHING).without_pointers()
-        sizes = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
-        self.left_out = meaning.left + sizes
+        unlimited = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
+        self.left_out = meaning.left + unlimited
         self.chunks, self._array_files = self._make_array(template, version, meaning)
         # The files of metadata that the store gets if it lacks them, by their paths.
-        self._new_files = _make_group_files(self._key, version, template, own_store, meaning)
+        self._new_files = _make_group_files(self._key, version, template, own_store, meaning.groups)
         for name, data in self._array_files.items():
             self._new_files[f"{prefix_of(self._key)}{name}"] = data
         self._copy: _StoreCopy | None = None
@@ -186,7 +186,7 @@ class ZarrSink(FileSink):
     # Writing
 
     def start(self) -> None:
-        """Copy the store, or write the metadata of an array that it lacks, and of its groups."""
+        """Copy the store, if it is a copy, and write what it lacks: metadata and coordinates."""
         folder = Path(self.file.temporary)
         with wrap_zarr_errors(self.file.name, "write"):
             if self._copy:
@@ -306,16 +306,19 @@ def _cut_chunks(template: Source) -> tuple[tuple[int, ...] | None, int]:
 
 
 def _make_group_files(
-    key: str, version: Version, template: Source, own_store: ZarrStore | None, meaning: Meaning
+    key: str,
+    version: Version,
+    template: Source,
+    own_store: ZarrStore | None,
+    attributes_of_groups: tuple[Attributes, ...],
 ) -> dict[str, bytes]:
     """The files of metadata of every group above the array `key`, by their paths.
 
-    Added to the output's own store, new groups have no attributes. Else a group has those of the
-    one that INPUT's store has at the same path, or of the one in `meaning`, at the same depth, if
-    INPUT has another format.
+    In the output's own store, new groups have no attributes. Else a group has those of the group of
+    INPUT that has the same path, or if INPUT has another format, that is as deep.
     """
     groups = groups_above(key)
-    attributes_of_group = dict(zip(groups, meaning.groups, strict=False))
+    attributes_of_group = dict(zip(groups, attributes_of_groups, strict=False))
     files = {}
     for group in groups:
         if own_store:
