@@ -256,7 +256,7 @@ def make_request(resources: Resources | None = None, **parameters: Any) -> Reque
 
 
 def take_resources(parameters: dict[str, Any]) -> Resources:
-    """Remove the resource options from the parameters, and combine them.
+    """Remove the resource options from the parameters, combine them, and limit the memory of files.
 
     UsageError for --scheduler without dask.
     """
