@@ -301,8 +301,8 @@ def reverse_in_memory(job: Job, resources: Resources) -> tuple[Source, tuple[str
 class Pair:
     """Two tensors of the same shape and data type, cheap to read in the blocks of the plan.
 
-    With a `job`, `b` is its expected output, and `free_bytes` of memory are left to mark the
-    sequences of `a` that are wrong.
+    With a `job`, `b` is its expected output, and the sequences of `a` that are wrong are marked in
+    the `free_bytes` of memory that the plan leaves.
     """
 
     a: Source

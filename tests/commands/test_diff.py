@@ -300,3 +300,12 @@ def test_a_bfloat16_job_whose_output_is_saved_as_float32(revseq, tmp_path):
     done = revseq("diff", *job).failed()
     assert "BFLOAT16 is saved as FLOAT32" in done.out
     assert "0 of 15 elements differ" in done.out
+
+
+def test_the_cause_of_many_wrong_sequences(revseq, tmp_path):
+    values = np.random.default_rng(0).normal(size=(9000, 16)).astype(np.float32)
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "n.npy", np.resize(np.arange(17, dtype=np.uint32), 9000))
+    done = revseq("diff", "x.npy", "--job", "x.npy", "n.npy", "--axis", 1, "--json")
+    (mistake,) = report(done, 1)["mistakes"]
+    assert mistake["text"] == "nothing is reversed: the output is the input"
