@@ -65,7 +65,7 @@ def parse_numbers(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
     """
     _require_short(tokens)
     if data_type.kind == "float":
-        return _parse_floats(tokens, _float_type(data_type.name, dtypes.dtype_of(data_type)))
+        return _parse_floats(tokens, _make_float_type(data_type.name, dtypes.dtype_of(data_type)))
     if data_type.kind == "complex":
         return _parse_complex(tokens, data_type)
     if data_type.kind == "minifloat":
@@ -145,7 +145,7 @@ def _read_integer(index: int, token: str, kind: _IntegerType) -> int:
     if exact is None and _SPECIAL.fullmatch(token):
         raise LiteralError(index, f"{kind.name} has no {shown}")
     if exact is None:
-        raise _not_a_number(index, token)
+        raise _make_number_error(index, token)
     if exact != exact.to_integral_value():
         raise LiteralError(index, f"{shown} is a fraction, which {kind.name} cannot hold")
     if not kind.least <= exact <= kind.most:
@@ -154,7 +154,7 @@ def _read_integer(index: int, token: str, kind: _IntegerType) -> int:
     return int(exact)
 
 
-def _not_a_number(index: int, token: str) -> LiteralError:
+def _make_number_error(index: int, token: str) -> LiteralError:
     return LiteralError(index, f"{token[:_SHOWN]!r} is not a number")
 
 
@@ -178,7 +178,7 @@ class _FloatType:
             return wide.astype(self.dtype)
 
 
-def _float_type(name: str, dtype: np.dtype[Any]) -> _FloatType:
+def _make_float_type(name: str, dtype: np.dtype[Any]) -> _FloatType:
     return _FloatType(name, dtype, int(np.finfo(dtype).nmant))
 
 
@@ -225,7 +225,7 @@ def _read_floats(tokens: Sequence[str]) -> tuple[NDArray[np.float64], dict[int, 
             continue
         special = _SPECIAL.fullmatch(token)
         if not special:
-            raise _not_a_number(i, token)
+            raise _make_number_error(i, token)
         numbers.append(float(special["value"].partition("(")[0]))
         if special["bits"]:
             nan_bits[i] = int(special["bits"], 16)
@@ -295,9 +295,9 @@ def _parse_complex(tokens: Sequence[str], data_type: DataType) -> NDArray[Any]:
         elif is_number(token):
             parts += [token, "0"]
         else:
-            raise _not_a_number(i, token)
+            raise _make_number_error(i, token)
     dtype = dtypes.dtype_of(data_type)
-    kind = _float_type(data_type.name, np.dtype(f"f{dtype.itemsize // 2}"))
+    kind = _make_float_type(data_type.name, np.dtype(f"f{dtype.itemsize // 2}"))
     try:
         return _parse_floats(parts, kind).view(dtype)
     except LiteralError as e:
