@@ -40,7 +40,7 @@ class Storage(NamedTuple):
     format: str
     details: dict[str, str]
     label: str = ""  # what people call the file, where the format has another name: "NetCDF-4"
-    is_compressed: bool = False  # in chunks, by a method of the format that HDF5 may lack
+    is_compressed: bool = False  # by codecs of Zarr; other formats say it only in `details`
 
 
 class ReadTask(Protocol):

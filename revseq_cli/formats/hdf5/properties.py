@@ -36,8 +36,8 @@ def choose_limits(template: Source, meaning: Meaning) -> Limits:
 def make_properties(template: Source, meaning: Meaning, limits: Limits) -> h5p.PropDCID:
     """The properties of a dataset for a tensor like `template`.
 
-    Chunks and filters are those of INPUT. Of a format with other filters than HDF5, what is
-    compressed becomes gzip after a shuffle.
+    Chunks and filters are those of INPUT. What codecs of Zarr have compressed becomes gzip after a
+    shuffle.
     """
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_obj_track_times(False)  # so that the same job gives the same bytes

@@ -24,7 +24,6 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.registry import register_codec
 
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
-from revseq_cli.core.tensors import Region
 from revseq_cli.files import join, open_folder
 from revseq_cli.files.budget import count_parallel_requests
 from revseq_cli.files.event_loop import run_together, thread_key
@@ -64,12 +63,8 @@ class ZarrArray(NamedTuple):
         """The array of the package zarr, opened once in each thread of each process."""
         return _open_array(self, thread_key())
 
-    def read_region(self, region: tuple[Any, ...]) -> NDArray[Any]:
-        """The elements of a region."""
-        return np.asarray(wait_for(self.open().getitem(region)))
-
-    def read_regions(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
-        """The elements of several regions, which are asked for together."""
+    def read_regions(self, *regions: tuple[Any, ...]) -> list[NDArray[Any]]:
+        """The elements of regions, which are asked for together."""
         array = self.open()
         works = [array.getitem(region) for region in regions]
         return [np.asarray(values) for values in wait_for_all(works)]

@@ -176,7 +176,7 @@ class ZarrSink(FileSink):
             return False
         array = ZarrArray.of(store, key, node.version, store.path)
         with wrap_zarr_errors(store.path, "read"):
-            values = array.read_region((...,))
+            (values,) = array.read_regions((...,))
         if values.dtype.kind in "USO":
             values = as_texts(values)
         if not variable.is_same_as(Variable(variable.name, attributes_of(node)[0], values)):

@@ -181,7 +181,7 @@ class ZarrSource(Source):
     def read_each(self, regions: Sequence[Region]) -> list[NDArray[Any]]:
         try:
             with wrap_zarr_errors(self.name, "read"):
-                values = self.array.read_regions(regions)
+                values = self.array.read_regions(*regions)
         except (FormatError, *MEMORY_ENDED):  # the tasks find the chunk to blame
             return super().read_each(regions)
         return [_as_dtype(part, self.dtype) for part in values]
@@ -253,7 +253,7 @@ class ZarrSource(Source):
         if array.dtype.kind not in "USOmM":
             return ZarrSource(self.store.path, key, chunk_store=self.chunk_store).read()
         with wrap_zarr_errors(stored.chunk_folder, "read"):
-            values = stored.read_region((...,))
+            (values,) = stored.read_regions((...,))
             if array.dtype.kind in "mM":
                 return values
             return as_texts(values)
@@ -319,7 +319,8 @@ class _ZarrReadTask:
 
     def _read_box(self, region: Region) -> NDArray[Any]:
         with wrap_zarr_errors(self.name, "read"):
-            return _as_dtype(self.array.read_region(region), self.dtype)
+            (values,) = self.array.read_regions(region)
+            return _as_dtype(values, self.dtype)
 
 
 def _as_dtype(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
