@@ -263,14 +263,14 @@ def read_evidence(
     if index is None:
         return None
     at = np.ix_(*index)
-    expected = _read_region(pair.b, window)[at]
+    expected = _read_numbers(pair.b, window)[at]
     return Evidence(
         part,
         index,
         [bounds.start for bounds in window],
         tolerance,
-        values=_read_region(values, window),
-        output=clear_sign_of_zeros(_read_region(pair.a, window)[at], expected),
+        values=_read_numbers(values, window),
+        output=clear_sign_of_zeros(_read_numbers(pair.a, window)[at], expected),
         expected=expected,
         is_sample=sum(map(len, index)) < sum(sequences.shape),
     )
@@ -341,6 +341,6 @@ def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
     return np.array(sorted(inside[:count]))
 
 
-def _read_region(source: Source, region: Region) -> Array:
+def _read_numbers(source: Source, region: Region) -> Array:
     """The elements of a region as numbers, of minifloats as FLOAT32."""
     return np.ascontiguousarray(as_numbers(native(source.read_task(region).read())))
