@@ -35,6 +35,8 @@ _NETCDF_MARKS = ("_NCProperties", "_nc3_strict")
 _STORAGE = {*_OF_SCALES, LABELS, DIMENSION_IDS, *_NETCDF_MARKS}
 _MOST_ATTRIBUTE_BYTES = 1 << 24  # of all attributes of an object that are read
 _MOST_TEXTS = 64  # so many texts of an attribute are read in any case
+_LONGEST_COMMAND = 1000  # characters of a command in the history; it may have a tensor as text
+_MOST_HISTORY = 60_000  # bytes; in older versions of the file format, 64 KiB are too many
 
 
 def read_attribute(item: h5py.HLObject, name: str) -> Any:  # noqa: ANN401 - of any type
@@ -124,8 +126,7 @@ def is_bare(scale: h5py.Dataset) -> bool:
     return str(read_attribute(scale, "NAME")).startswith(BARE)
 
 
-_LONGEST_COMMAND = 1000  # characters of a command in the history; it may have a tensor as text
-_MOST_HISTORY = 60_000  # bytes; in older versions of the file format, 64 KiB are too many
+# New attributes
 
 
 def copy_attribute(old: h5d.DatasetID, new: h5d.DatasetID, text: str | bytes) -> None:

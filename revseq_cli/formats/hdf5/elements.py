@@ -49,6 +49,10 @@ _MATLAB_NUMBERS = {
     "double", "single", "logical", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
     "uint64",
 }  # fmt: skip
+# Held while values are read and written: workers of dask have several threads, and some functions
+# of h5py take no lock.
+LOCK = threading.RLock()
+_CHUNKS_AT_ONCE = 1 << 12  # of which HDF5 reads a part in one call
 
 
 def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[Any]:
@@ -246,10 +250,7 @@ def memory_type(kind: h5t.TypeID, dtype: np.dtype[Any]) -> h5t.TypeID:
     return kind
 
 
-# Held while values are read and written: workers of dask have several threads, and some functions
-# of h5py take no lock.
-LOCK = threading.RLock()
-_CHUNKS_AT_ONCE = 1 << 12  # of which HDF5 reads a part in one call
+# Reading and writing
 
 
 def read_elements(dataset: h5py.Dataset, region: Region, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -38,6 +38,11 @@ _PARAMETERS_TO_ASK_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] 
     32033: lambda _: (),  # HTJ2K, as JPEG-LS
 }
 _BLOSC = 32001
+# Filters that never lose anything. Chunks that pass any other are decoded again, and compared.
+_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
+_UNFILTERED = (
+    "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
+)
 
 
 def _unpack_sperr(packed: int, first: int) -> tuple[int, int]:
@@ -101,11 +106,7 @@ def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, without: int = 0)
             properties.set_filter(code, flags, parameters)
 
 
-# Filters that never lose anything. Chunks that pass any other are decoded again, and compared.
-_LOSSLESS = frozenset({1, 2, 3, 4, 32000})
-_UNFILTERED = (
-    "write another format, such as .npy, or first the input without filters: h5repack -f NONE"
-)
+# Chunks of new datasets
 
 
 class EncodedChunk(NamedTuple):

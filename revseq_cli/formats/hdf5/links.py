@@ -120,7 +120,7 @@ class _Walk:
         if not isinstance(self.item, h5g.GroupID):
             raise self._report_missing()
         links = self.item.links
-        name = stored_name(self.item, name)
+        name = _stored_name(self.item, name)
         link = encode_name(name)
         if not links.exists(link):
             raise self._report_missing()
@@ -166,7 +166,7 @@ class _Walk:
         return FormatError(found, f"one of {join_names(tensors)}", where=self._where)
 
 
-def stored_name(group: h5g.GroupID, name: str) -> str:
+def _stored_name(group: h5g.GroupID, name: str) -> str:
     """The name in the file of what a user calls `name`.
 
     Where a variable has the name of a dimension, NetCDF stores it with a prefix; the variable is
@@ -188,8 +188,8 @@ def _describe_link(group: h5g.GroupID, name: bytes, kind: int) -> str:
 # Single links, none of which is followed unless it is a hard link
 
 
-def open_member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
-    """The group, dataset or data type of that name in a group; None for a link, or without one."""
+def _open_hard_link(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
+    """What a hard link of that name in a group leads to; None without one."""
     link = encode_name(name)
     if not group.links.exists(link) or group.links.get_info(link).type != h5l.TYPE_HARD:
         return None
@@ -198,7 +198,7 @@ def open_member(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
     """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
-    item = None if "/" in name else open_member(group.id, name)
+    item = None if "/" in name else _open_hard_link(group.id, name)
     if not isinstance(item, h5d.DatasetID):
         return None
     return h5py.Dataset(require_own_values(item, name))
@@ -209,7 +209,7 @@ def has_path(file: h5py.File, path: str) -> bool:
     group = h5g.open(file.id, b"/")
     *groups, last = path.strip("/").split("/")
     for name in groups:
-        item = open_member(group, name) if name else group
+        item = _open_hard_link(group, name) if name else group
         if not isinstance(item, h5g.GroupID):
             return False
         group = item
@@ -231,11 +231,11 @@ def find_old_dataset(file: h5py.File, name: str, original: Original) -> h5py.Dat
     for part in name.strip("/").split("/"):
         if not isinstance(item, h5g.GroupID):
             raise _make_taken_error(path, original)
-        link = stored_name(item, part)
+        link = _stored_name(item, part)
         path = f"{path}/{link}"
         if not item.links.exists(encode_name(link)):
             return None
-        item = open_member(item, link)
+        item = _open_hard_link(item, link)
     if not isinstance(item, h5d.DatasetID):
         raise _make_taken_error(path, original)
     return h5py.Dataset(require_own_values(item, f"{original.path}::{name}"))

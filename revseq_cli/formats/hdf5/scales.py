@@ -118,13 +118,13 @@ def read_dimension_names(dataset: h5py.Dataset) -> tuple[str, ...]:
             continue
         scales = find_scales(dataset, d)
         if scales:
-            names[d] = dimension_name_of(scales[0])
+            names[d] = _dimension_name_of(scales[0])
     if not any(names):
         return ()
     return tuple(names)
 
 
-def dimension_name_of(scale: h5py.Dataset) -> str:
+def _dimension_name_of(scale: h5py.Dataset) -> str:
     """The name of the dimension that a scale describes: its own name in its group."""
     return str(scale.name).rpartition("/")[2]
 
@@ -175,7 +175,7 @@ def read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | N
 
 def find_named_scale(dataset: h5py.Dataset, d: int, name: str) -> h5py.Dataset | None:
     """The scale of that name of a dimension, or else the dataset of that name in the same group."""
-    named = [scale for scale in find_scales(dataset, d) if dimension_name_of(scale) == name]
+    named = [scale for scale in find_scales(dataset, d) if _dimension_name_of(scale) == name]
     scale = named[0] if named else dataset_in(dataset.parent, name)
     return None if scale == dataset else scale
 
