@@ -101,7 +101,7 @@ def large(tmp_path):
     ("options", "names"), [((), {"reverse", "verify", "flush"}), (("-q",), set())]
 )
 def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
-    """As if the work took long; before half a second of it, and in a pipe, nothing is shown."""
+    """As if the work took long; before the delay, and in a pipe, nothing is shown."""
     job = [
         "run",
         *map(str, JOB),
@@ -130,7 +130,8 @@ def test_a_bar_on_a_terminal_alone(revseq, large, options, names):
     assert not names or any("400.0/800.0 kB" in each for each in drawings)
     assert not names or shown.rstrip().endswith(("\x1b[2K", "\x1b[?25h"))  # and it goes again
     assert revseq(*job, "--overwrite", code=code).ok().err == ""
-    assert in_columns(80, sys.executable, "-m", "revseq_cli", *job, "--overwrite", cwd=large) == ""
+    patient = whole.replace("_DELAY = progress._PAUSE = 0", "_DELAY = 3600")
+    assert in_columns(80, sys.executable, "-c", patient, *job, "--overwrite", cwd=large) == ""
 
 
 # width
