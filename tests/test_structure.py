@@ -71,6 +71,23 @@ def test_no_modules_of_a_package_import_each_other_in_a_circle():
     assert not arrows
 
 
+def functions_of(module):
+    """The functions of a module of `files`, by their names."""
+    tree = ast.parse((PACKAGE / "files" / module).read_text())
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_what_is_left_to_a_function_for_addresses_takes_the_same_arguments():
+    count = 0
+    for name, function in functions_of("__init__.py").items():
+        for decorator in function.decorator_list:
+            if getattr(getattr(decorator, "func", None), "id", "") == "_or_remote":
+                twin = functions_of(f"remote/{decorator.args[0].value}.py")[name]
+                assert ast.dump(twin.args) == ast.dump(function.args), name
+                count += 1
+    assert count > 10
+
+
 # Asks for one help after another, and says on standard error what is loaded after each.
 _MODULES = """
 import json, os, sys

@@ -36,7 +36,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import UsageError
@@ -52,27 +52,25 @@ if TYPE_CHECKING:
 # Imports inside the functions keep NumPy from those who read no file, and fsspec from those who use
 # no addresses.
 
-_Rest = ParamSpec("_Rest")
-_Result = TypeVar("_Result")
-_OfPath = Callable[Concatenate[str, _Rest], _Result]  # a function whose first argument is a path
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
 
-def _or_remote(module: str) -> Callable[[_OfPath[_Rest, _Result]], _OfPath[_Rest, _Result]]:
+def _or_remote(module: str) -> Callable[[_Function], _Function]:
     """Let a function do its work for paths of this machine only.
 
-    For an address, the function of the same name in that module of `remote` is called instead.
+    For an address, the function of the same name in that module of `remote` is called instead: with
+    "states", exists("s3://bucket/x.npy") calls `exists` of `remote.states`.
     """
 
-    def decorate(function: _OfPath[_Rest, _Result]) -> _OfPath[_Rest, _Result]:
+    def decorate(function: _Function) -> _Function:
         @functools.wraps(function)
-        def choose(path: str, /, *others: _Rest.args, **options: _Rest.kwargs) -> _Result:
+        def choose(path: str, *others: object, **options: object) -> object:
             if not is_address(path):
                 return function(path, *others, **options)
             remote = importlib.import_module(f"revseq_cli.files.remote.{module}")
-            result: _Result = getattr(remote, function.__name__)(path, *others, **options)
-            return result
+            return getattr(remote, function.__name__)(path, *others, **options)
 
-        return choose
+        return cast("_Function", choose)
 
     return decorate
 
