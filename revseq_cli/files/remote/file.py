@@ -151,7 +151,7 @@ class RemoteFile(InputFile):
         missing |= self._choose_more(min(missing))
         self._next_block = max(missing) + 1
         try:
-            self._fetch(self._ranges_of_blocks(missing), self._keep_blocks)
+            self._fetch_ranges(self._ranges_of_blocks(missing), self._keep_blocks)
         except BaseException as e:  # a library that reads the stream may lose any of them
             self.error = self.error or e
             raise
@@ -204,15 +204,15 @@ class RemoteFile(InputFile):
                 run.buffer[:] = view[run.offset - start : run.stop - start]
 
         stops = [max(run.stop for run in group) for group in groups.values()]
-        self._fetch(map(range, groups, stops), fill)
+        self._fetch_ranges(map(range, groups, stops), fill)
 
     def fetch_all(self, step: int, take: Callable[[int, bytes], None]) -> None:
-        """Fetch the whole file in pieces of `step` bytes; `take` is as in `_fetch`."""
+        """Fetch the whole file in pieces of `step` bytes; `take` is as in `_fetch_ranges`."""
         size = self.identity.size
         starts = range(0, size, step)
-        self._fetch((range(start, min(start + step, size)) for start in starts), take)
+        self._fetch_ranges((range(start, min(start + step, size)) for start in starts), take)
 
-    def _fetch(self, ranges: Iterable[range], take: Callable[[int, bytes], None]) -> None:
+    def _fetch_ranges(self, ranges: Iterable[range], take: Callable[[int, bytes], None]) -> None:
         """Fetch ranges, a few at once; TensorIOError if the file is not as it was.
 
         `take` gets the offset and the bytes of each as they come, in any order.

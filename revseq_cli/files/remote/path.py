@@ -49,7 +49,7 @@ class ContentRange:
     total: int
 
     @classmethod
-    def parse(cls, text: str) -> Self | None:
+    def parse_header(cls, text: str) -> Self | None:
         """The range that a header says; None for any other text."""
         match = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", text.strip())
         return cls(int(match[1]), int(match[2]) + 1, int(match[3])) if match else None

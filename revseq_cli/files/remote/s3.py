@@ -203,7 +203,7 @@ class S3Path(RemotePath):
         """The bytes from `start` to `stop`, or to the end of the file, and its state."""
         answer = await self._call("get_object", Range=f"bytes={start}-{stop - 1}")
         text = answer.get("ContentRange", "")
-        sent = ContentRange.parse(text) or ContentRange(0, stop, answer["ContentLength"])
+        sent = ContentRange.parse_header(text) or ContentRange(0, stop, answer["ContentLength"])
         if sent.start != start:
             found = f"its store answers with other bytes than were asked for: {text[:60]}"
             raise FormatError(found, f"bytes {start}-{stop - 1}", where=self.name)

@@ -156,7 +156,7 @@ class WebPath(RemotePath):
 
     def _range_of(self, response: Any) -> ContentRange:
         """The range that an answer has; FormatError for an answer that has none."""
-        sent = ContentRange.parse(response.headers.get("Content-Range", ""))
+        sent = ContentRange.parse_header(response.headers.get("Content-Range", ""))
         if response.status != _PART or not sent:
             raise self._make_range_error(response, "a range of the file")
         if not _is_plain(response):
