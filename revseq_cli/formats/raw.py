@@ -285,11 +285,15 @@ class RegionSink(FileSink):
     def __init__(self, file: NewFile) -> None:
         super().__init__(file)
         self._edges: list[Edge] = []
+        self._head = b""
+        self._head_offset = 0
 
     def start(self) -> None:
-        """Reserve the bytes up to the last element."""
+        """Reserve the bytes up to the last element, and write the head, if there is one."""
         with local.open_to_write(self.file.temporary, self.file.name) as fd:
             fd.allocate(self.tensor.end)
+            if self._head:
+                fd.write(self._head, self._head_offset)
 
     def block_writer(self) -> BlockWriter:
         if not self.in_workers:
@@ -345,8 +349,6 @@ class RawSink(RegionSink):
 
     def start(self) -> None:
         super().start()
-        with local.open_to_write(self.file.temporary, self.file.name) as fd:
-            fd.write(self._head, self._head_offset)
         if self._original:
             from revseq_cli.files.copies import fill_from  # most outputs are no copies
 
