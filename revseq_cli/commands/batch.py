@@ -302,10 +302,10 @@ def _print_json(outcome: Outcome) -> None:
     from revseq_cli.report import objects
 
     record = objects.OutcomeRecord(
-        outcome.line,
-        outcome.output,
-        outcome.bytes,
-        outcome.clamped,
+        line=outcome.line,
+        output=outcome.output,
+        bytes=outcome.bytes,
+        clamped=outcome.clamped,
         skipped=outcome.skipped,
         planned=outcome.planned,
     )

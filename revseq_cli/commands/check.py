@@ -192,7 +192,7 @@ def _check_nodes(
     status = 0 if is_valid else 1
     if console.as_json:
         rows = [_make_row(model, node, verdict) for node, verdict in pairs]
-        console.report(objects.NodesRecord(level.short, is_valid, rows), status)
+        console.report(objects.NodesRecord(level=level.short, valid=is_valid, nodes=rows), status)
     elif not console.quiet:
         lines = [_say_node(model, node, verdict) for node, verdict in pairs]
         click.echo("\n".join(lines))
@@ -212,9 +212,9 @@ def _make_row(model: Model, node: Node, verdict: NodeVerdict) -> NodeRecord:
 
     known = model.stated[node.values]
     return NodeRecord(
-        f"{model.path}::{node.key}",
-        known.data_type.name if known.data_type else None,
-        known.sizes,
+        name=f"{model.path}::{node.key}",
+        data_type=known.data_type.name if known.data_type else None,
+        shape=known.sizes,
         time_axis=node.time_axis,
         batch_axis=node.batch_axis,
         valid=verdict.is_valid,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import TYPE_CHECKING, TextIO
 
@@ -52,7 +52,12 @@ class Console:
             words = terminal.paint_labels(note) if in_color else note
             click.echo(words, file=sys.stderr, color=in_color)
 
-    def report(self, record: object, status: int = 0, errors: Iterable[RevseqError] = ()) -> None:
+    def report(
+        self,
+        record: Mapping[str, object] | None,
+        status: int = 0,
+        errors: Iterable[RevseqError] = (),
+    ) -> None:
         """Print the report as JSON: the keys of all reports, and those of the record."""
         from revseq_cli.report import objects  # few commands print JSON
 

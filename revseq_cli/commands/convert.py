@@ -108,7 +108,8 @@ def command(
         source.recheck()
     if console.as_json:
         shown = objects.describe_tensor(source.name, source.desc)
-        console.report(objects.ConvertRecord(shown, reference.path, source.desc.total_bytes))
+        size = source.desc.total_bytes
+        console.report(objects.ConvertRecord(input=shown, output=reference.path, bytes=size))
 
 
 def _refuse_options_of_files() -> None:

@@ -49,7 +49,7 @@ def command(level: FeatureLevel | None, console: Console) -> None:
 
     levels = (level,) if level else tuple(FeatureLevel)
     if console.as_json:
-        console.report(objects.LevelsRecord([_describe_level(level) for level in levels]))
+        console.report(objects.LevelsRecord(levels=list(map(_describe_level, levels))))
         return
     if level and not spec.find_support(level):
         click.echo(_NOT_YET)
@@ -69,13 +69,19 @@ def _describe_level(level: FeatureLevel) -> LevelRecord:
 
     row = spec.find_support(level)
     if not row:
-        return LevelRecord(level.short, None, None, None, None)
+        return LevelRecord(
+            level=level.short,
+            input_data_types=None,
+            lengths_data_types=None,
+            dimension_counts=None,
+            most_elements=None,
+        )
     most = None
     if level is not FeatureLevel.NONE:
         # The limit depends on the size of an element.
         most = {str(kind.size): spec.most_elements(kind) for kind in reversed(row.values)}
     return LevelRecord(
-        level.short,
+        level=level.short,
         input_data_types=[kind.name for kind in row.data_types(INPUT)],
         lengths_data_types=[kind.name for kind in row.data_types(LENGTHS)],
         dimension_counts=[row.dimension_counts[0], row.dimension_counts[-1]],

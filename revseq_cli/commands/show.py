@@ -122,11 +122,11 @@ def _list_names(parts: Sequence[_Part]) -> Iterator[str]:
     is_terminal = sys.stdout.isatty()
     for part in parts:
         for tensor in part.tensors:
-            has_lines = len(tensor.name.splitlines()) > 1
+            name = tensor["name"]
+            has_lines = len(name.splitlines()) > 1
             if is_terminal or has_lines:
-                yield printable(tensor.name)
-            else:
-                yield tensor.name
+                name = printable(name)
+            yield name
 
 
 def _describe_part(part: _Part, console: Console) -> str:
@@ -139,8 +139,8 @@ def _describe_part(part: _Part, console: Console) -> str:
     [record] = part.tensors
     return file_text.stored_text(
         part.content,
-        record.attribute_values or {},
-        record.statistics,
+        record["attribute_values"] or {},
+        record["statistics"],
         preview=not console.quiet,
         width=width,
     )
@@ -160,8 +160,10 @@ def _make_report(shown: Sequence[_Part]) -> ShowRecord:
         for item in part.content.items:
             if not item.desc:
                 name = part.content.name_of(item)
-                others.append(objects.OtherRecord(name, item.what, item.attributes))
-    return objects.ShowRecord(tensors, others)
+                others.append(
+                    objects.OtherRecord(name=name, what=item.what, attributes=item.attributes)
+                )
+    return objects.ShowRecord(tensors=tensors, others=others)
 
 
 def _open_parts(
@@ -247,9 +249,9 @@ def _describe_items(contents: Contents) -> Iterator[StoredRecord]:
     for item in contents.tensors:
         if item.desc:
             yield objects.StoredRecord(
-                contents.name_of(item),
-                item.desc.data_type.name,
-                item.desc.sizes,
+                name=contents.name_of(item),
+                data_type=item.desc.data_type.name,
+                shape=item.desc.sizes,
                 bytes=item.desc.total_bytes,
                 dimensions=[name or None for name in item.dimensions],
                 attributes=item.attributes,
@@ -268,9 +270,9 @@ def _describe_tensor(source: Source, name: str, *, stats: bool) -> _Part:
     count = None if attributes is None else len(attributes)
     statistics = _count_statistics(source) if stats else None
     record = objects.StoredRecord(
-        name,
-        source.desc.data_type.name,
-        source.desc.sizes,
+        name=name,
+        data_type=source.desc.data_type.name,
+        shape=source.desc.sizes,
         bytes=source.desc.total_bytes,
         dimensions=[dimension or None for dimension in source.dimensions],
         attributes=count,

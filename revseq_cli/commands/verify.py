@@ -247,15 +247,25 @@ def _print_json(
     for result in results:
         if result.report:
             examples = [_describe_verdict(verdict) for verdict in result.report.verdicts]
-            pages.append(objects.PageRecord(result.name, examples, result.report.skipped))
+            page = objects.PageRecord(
+                name=result.name, examples=examples, skipped=result.report.skipped
+            )
+            pages.append(page)
     errors = [result.error for result in results if result.error]
-    console.report(objects.VerifyRecord(pages, skipped), status, errors)
+    console.report(objects.VerifyRecord(pages=pages, skipped=skipped), status, errors)
 
 
 def _describe_verdict(verdict: ExampleVerdict) -> ExampleRecord:
     from revseq_cli.report.objects import ExampleRecord, FindingRecord
 
     findings = [
-        FindingRecord(finding.line, finding.column, finding.message) for finding in verdict.findings
+        FindingRecord(line=finding.line, column=finding.column, message=finding.message)
+        for finding in verdict.findings
     ]
-    return ExampleRecord(verdict.number, verdict.line, verdict.is_right, verdict.fixed, findings)
+    return ExampleRecord(
+        number=verdict.number,
+        line=verdict.line,
+        right=verdict.is_right,
+        fixed=verdict.fixed,
+        findings=findings,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from revseq_cli.core.errors import printable
@@ -66,25 +66,30 @@ class Comparison:
             a=objects.describe_tensor(self.a.name, self.a.desc),
             b=objects.describe_tensor(self.b.name, self.b.desc),
             equal=self.equal,
+            total=None,
+            different=None,
+            nans=None,
+            inside=None,
+            largest_absolute=None,
+            largest_relative=None,
+            largest_ulps=None,
+            first=None,
             axis=self.axis,
             wrong_sequences=self.wrong_sequences,
             mistakes=self.mistakes,
             hint=self.hint,
         )
         differences = self.differences
-        if differences is None:
-            return record
-        return replace(
-            record,
-            total=differences.total,
-            different=differences.count,
-            nans=differences.nans,
-            inside=differences.inside,
-            largest_absolute=differences.largest_absolute,
-            largest_relative=differences.largest_relative,
-            largest_ulps=differences.largest_ulps,
-            first=_list_differences(differences),
-        )
+        if differences is not None:
+            record["total"] = differences.total
+            record["different"] = differences.count
+            record["nans"] = differences.nans
+            record["inside"] = differences.inside
+            record["largest_absolute"] = differences.largest_absolute
+            record["largest_relative"] = differences.largest_relative
+            record["largest_ulps"] = differences.largest_ulps
+            record["first"] = _list_differences(differences)
+        return record
 
 
 def _list_differences(differences: Differences) -> list[objects.DifferenceRecord]:
@@ -92,7 +97,10 @@ def _list_differences(differences: Differences) -> list[objects.DifferenceRecord
     indices = differences.indices.tolist()
     a = render_numbers(differences.a)
     b = render_numbers(differences.b)
-    return list(map(objects.DifferenceRecord, indices, a, b))
+    return [
+        objects.DifferenceRecord(index=index, a=in_a, b=in_b)
+        for index, in_a, in_b in zip(indices, a, b, strict=True)
+    ]
 
 
 def comparison_text(
@@ -198,7 +206,7 @@ def _list_elements(comparison: Comparison, differences: Differences) -> Iterator
         return
     more = differences.count - len(first)
     rows = [("index", *comparison.roles)]
-    rows += [(str(element.index), element.a, element.b) for element in first]
+    rows += [(str(element["index"]), element["a"], element["b"]) for element in first]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(map(str.rjust, row, widths))

@@ -135,12 +135,12 @@ def _attribute_text(name: str, value: object) -> str:
 
 def _statistics_rows(source: Source, statistics: StatisticsRecord) -> Iterator[tuple[str, str]]:
     """The statistics; the minimum and the maximum are printed as an element is."""
-    yield "min", _element_text(source, statistics.min)
-    yield "max", _element_text(source, statistics.max)
-    yield "mean", "-" if statistics.mean is None else str(statistics.mean)
-    yield "NaN", str(statistics.nan)
-    yield "infinite", str(statistics.infinite)
-    yield "missing", str(statistics.missing)
+    yield "min", _element_text(source, statistics["min"])
+    yield "max", _element_text(source, statistics["max"])
+    yield "mean", "-" if statistics["mean"] is None else str(statistics["mean"])
+    yield "NaN", str(statistics["nan"])
+    yield "infinite", str(statistics["infinite"])
+    yield "missing", str(statistics["missing"])
 
 
 def _element_text(source: Source, value: Any) -> str:  # noqa: ANN401 - any number

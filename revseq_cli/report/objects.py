@@ -1,7 +1,7 @@
 """What commands print with --json: one form for all of them, which revseq-json(7) describes.
 
 A report is one object. Four keys are the same for all commands: `command`, `exit_status`, `notes`
-and `errors`. The others are the fields of one of the records below.
+and `errors`. The others are the keys of one of the records below, in this order.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import itertools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, TypedDict
 
 from revseq_cli.core.errors import RevseqError
 from revseq_cli.core.tensors import TensorDesc
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.porting.diagnose import Mistake, WrongSequences
 
 
-@dataclass(frozen=True)
-class ErrorRecord:
+class ErrorRecord(TypedDict):
     """A part of an error; what it does not have is empty."""
 
     where: str
@@ -34,8 +33,7 @@ class ErrorRecord:
     context: str
 
 
-@dataclass(frozen=True)
-class TensorRecord:
+class TensorRecord(TypedDict):
     """A tensor; of one in a model, the data type or the shape may be unknown."""
 
     name: str
@@ -43,8 +41,7 @@ class TensorRecord:
     shape: Sequence[int | str] | None
 
 
-@dataclass(frozen=True)
-class JobRecord:
+class JobRecord(TypedDict):
     """What every report on a job has."""
 
     input: TensorRecord
@@ -53,7 +50,6 @@ class JobRecord:
     batch_axis: int | None
 
 
-@dataclass(frozen=True)
 class RunRecord(JobRecord):
     """`run -o`: the new file, the bytes of its tensor, and how many lengths were clamped."""
 
@@ -62,8 +58,7 @@ class RunRecord(JobRecord):
     clamped: int
 
 
-@dataclass(frozen=True)
-class PlanRecord:
+class PlanRecord(TypedDict):
     """How a job would run; memory and sizes of blocks are in bytes.
 
     The downloads are those of both inputs, as far as they are at addresses.
@@ -80,7 +75,6 @@ class PlanRecord:
     download_bytes: int
 
 
-@dataclass(frozen=True)
 class DryRunRecord(JobRecord):
     """`run --dry-run`."""
 
@@ -88,8 +82,7 @@ class DryRunRecord(JobRecord):
     plan: PlanRecord
 
 
-@dataclass(frozen=True)
-class CountsRecord:
+class CountsRecord(TypedDict):
     """How many lengths a job has, and their range."""
 
     total: int
@@ -99,7 +92,6 @@ class CountsRecord:
     greatest: int | None
 
 
-@dataclass(frozen=True)
 class CheckRecord(JobRecord):
     """`check` of a job; there are no counts if no level accepts its lengths."""
 
@@ -112,7 +104,6 @@ class CheckRecord(JobRecord):
     directml: Sequence[Departure]
 
 
-@dataclass(frozen=True)
 class NodeRecord(TensorRecord):
     """A ReverseSequence node of a model, with the tensor that it reverses."""
 
@@ -123,8 +114,7 @@ class NodeRecord(TensorRecord):
     verdict: str
 
 
-@dataclass(frozen=True)
-class NodesRecord:
+class NodesRecord(TypedDict):
     """`check` of a model."""
 
     level: str
@@ -132,8 +122,7 @@ class NodesRecord:
     nodes: Sequence[NodeRecord]
 
 
-@dataclass(frozen=True)
-class DifferenceRecord:
+class DifferenceRecord(TypedDict):
     """An element that differs."""
 
     index: Sequence[int]
@@ -141,8 +130,7 @@ class DifferenceRecord:
     b: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiffRecord:
+class DiffRecord(TypedDict):
     """`diff`: how many elements differ, how far, and the first of them.
 
     These are None for tensors of different data types or shapes. `axis`, `wrong_sequences` and
@@ -152,22 +140,21 @@ class DiffRecord:
     a: TensorRecord
     b: TensorRecord
     equal: bool
-    total: int | None = None
-    different: int | None = None
-    nans: int | None = None
-    inside: int | None = None
-    largest_absolute: float | None = None
-    largest_relative: float | None = None
-    largest_ulps: int | None = None
-    first: Sequence[DifferenceRecord] | None = None
+    total: int | None
+    different: int | None
+    nans: int | None
+    inside: int | None
+    largest_absolute: float | None
+    largest_relative: float | None
+    largest_ulps: int | None
+    first: Sequence[DifferenceRecord] | None
     axis: int | None
     wrong_sequences: WrongSequences | None
     mistakes: Sequence[Mistake]
     hint: str
 
 
-@dataclass(frozen=True)
-class OutcomeRecord:
+class OutcomeRecord(TypedDict):
     """`batch`: one job, which has a report of its own."""
 
     line: int
@@ -178,8 +165,7 @@ class OutcomeRecord:
     planned: bool
 
 
-@dataclass(frozen=True)
-class StatisticsRecord:
+class StatisticsRecord(TypedDict):
     """The statistics of a tensor: those of its numbers, and how many elements are none."""
 
     min: object
@@ -190,7 +176,6 @@ class StatisticsRecord:
     missing: int
 
 
-@dataclass(frozen=True)
 class StoredRecord(TensorRecord):
     """A tensor in a file; a list of a file has neither values of attributes nor statistics."""
 
@@ -203,8 +188,7 @@ class StoredRecord(TensorRecord):
     statistics: StatisticsRecord | None
 
 
-@dataclass(frozen=True)
-class OtherRecord:
+class OtherRecord(TypedDict):
     """What a file holds besides tensors, such as a group."""
 
     name: str
@@ -212,16 +196,14 @@ class OtherRecord:
     attributes: int | None
 
 
-@dataclass(frozen=True)
-class ShowRecord:
+class ShowRecord(TypedDict):
     """`show`."""
 
     tensors: Sequence[StoredRecord]
     others: Sequence[OtherRecord]
 
 
-@dataclass(frozen=True)
-class ConvertRecord:
+class ConvertRecord(TypedDict):
     """`convert`: the input, the new file, and the bytes of its tensor."""
 
     input: TensorRecord
@@ -229,8 +211,7 @@ class ConvertRecord:
     bytes: int
 
 
-@dataclass(frozen=True)
-class FindingRecord:
+class FindingRecord(TypedDict):
     """A mistake in an example."""
 
     line: int
@@ -238,8 +219,7 @@ class FindingRecord:
     message: str
 
 
-@dataclass(frozen=True)
-class ExampleRecord:
+class ExampleRecord(TypedDict):
     """An example on a page."""
 
     number: int
@@ -249,8 +229,7 @@ class ExampleRecord:
     findings: Sequence[FindingRecord]
 
 
-@dataclass(frozen=True)
-class PageRecord:
+class PageRecord(TypedDict):
     """A page; `skipped` counts its examples of other operators."""
 
     name: str
@@ -258,16 +237,14 @@ class PageRecord:
     skipped: int
 
 
-@dataclass(frozen=True)
-class VerifyRecord:
+class VerifyRecord(TypedDict):
     """`verify`; `skipped` counts pages without examples."""
 
     pages: Sequence[PageRecord]
     skipped: int
 
 
-@dataclass(frozen=True)
-class LevelRecord:
+class LevelRecord(TypedDict):
     """What a feature level accepts; all is None where the operator does not exist."""
 
     level: str
@@ -277,14 +254,12 @@ class LevelRecord:
     most_elements: Mapping[str, int] | None
 
 
-@dataclass(frozen=True)
-class LevelsRecord:
+class LevelsRecord(TypedDict):
     """`levels`."""
 
     levels: Sequence[LevelRecord]
 
 
-@dataclass(frozen=True)
 class ExportRecord(JobRecord):
     """`export`: the new files, what to type on Windows, what that writes, and what to type here."""
 
@@ -301,34 +276,41 @@ def report_text(
     *,
     notes: Sequence[str] = (),
     errors: Iterable[RevseqError] = (),
-    record: object = None,
+    record: Mapping[str, object] | None = None,
 ) -> str:
     """The report of a command; `record` has its own keys, and is None after an error."""
     report: dict[str, object] = {"command": command, "exit_status": status, "notes": notes}
     parts = itertools.chain.from_iterable(error.parts() for error in errors)
-    report["errors"] = [
-        ErrorRecord(part.where, part.found, part.expected, part.hint, part.context)
-        for part in parts
-    ]
-    if is_dataclass(record):
-        report |= _fields_of(record)
+    report["errors"] = [_describe_error(part) for part in parts]
+    if record:
+        report |= record
     return dump_json(report)
+
+
+def _describe_error(error: RevseqError) -> ErrorRecord:
+    return ErrorRecord(
+        where=error.where,
+        found=error.found,
+        expected=error.expected,
+        hint=error.hint,
+        context=error.context,
+    )
 
 
 def describe_tensor(name: str, desc: TensorDesc) -> TensorRecord:
     """A tensor of a report."""
-    return TensorRecord(name, desc.data_type.name, desc.sizes)
+    return TensorRecord(name=name, data_type=desc.data_type.name, shape=desc.sizes)
 
 
-def describe_job(job: Job) -> dict[str, Any]:
-    """The fields of a JobRecord; the lengths are as LENGTHS has them."""
+def describe_job(job: Job) -> JobRecord:
+    """The keys of all reports on a job; the lengths are as LENGTHS has them."""
     values, lengths, axis = job.descs
-    return {
-        "input": describe_tensor(job.values.name, values),
-        "lengths": describe_tensor(job.lengths.name, lengths),
-        "axis": axis,
-        "batch_axis": job.batch_axis,
-    }
+    return JobRecord(
+        input=describe_tensor(job.values.name, values),
+        lengths=describe_tensor(job.lengths.name, lengths),
+        axis=axis,
+        batch_axis=job.batch_axis,
+    )
 
 
 def dump_json(value: object) -> str:
@@ -339,7 +321,7 @@ def dump_json(value: object) -> str:
 def _plain(value: object) -> object:
     """The value made of Python's own types; NumPy's are not JSON's, though many equal them."""
     if is_dataclass(value):
-        value = _fields_of(value)
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "_asdict"):  # a NamedTuple, which is an object, too
         value = value._asdict()
     if isinstance(value, Mapping):
@@ -355,7 +337,3 @@ def _plain(value: object) -> object:
     if isinstance(value, float) and math.isfinite(value):
         return value
     return str(value)
-
-
-def _fields_of(record: Any) -> dict[str, object]:  # noqa: ANN401 - any dataclass
-    return {field.name: getattr(record, field.name) for field in fields(record)}
