@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from revseq_cli.commands.groups import Settings
 
 _FAILED = 2  # the exit status after any error
-# What Python raises if the memory is full while the message of an error is made.
+# What Python raises if memory runs out while an error is reported.
 _RAISED_WITHOUT_MEMORY = (MemoryError, SystemError, ImportError, OSError)
-# These commands answer with their exit status, too: if standard output is closed, nothing is lost.
+# Commands whose exit status is an answer, too: for them, a closed standard output is no error.
 _ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 
@@ -38,7 +38,7 @@ def main() -> NoReturn:
         status = _run_and_report()
     except signals.Stopped:
         signals.die()
-    # All is flushed and closed. Exit functions of libraries could change the status.
+    # Everything is flushed and closed, and exit functions of libraries could change the status.
     os._exit(status)
 
 
@@ -105,7 +105,7 @@ def _open_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free, which is this
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest free number, which is `number`
             os.set_inheritable(number, True)
     if sys.stdin is None:
         sys.stdin = open(0, closefd=False)  # noqa: SIM115 - it stays open
@@ -114,7 +114,7 @@ def _open_streams() -> None:
 
 
 def _has_lost_result(settings: Settings) -> bool:
-    """Whether the result went to a closed standard output, and the command answers only there."""
+    """Whether the result went to a closed standard output, and was not also the exit status."""
     if settings.get("command") in _ANSWERED_BY_STATUS:
         return False
     raw = getattr(sys.stdout.buffer, "raw", None)
@@ -129,8 +129,8 @@ def _text_stream(stream: Any) -> Any:  # noqa: ANN401 - what Python has opened, 
     if not encoding:  # Windows' console, where only Python's own stream can write
         return stream
     raw = io.BufferedWriter(_OutputStream(stream.fileno(), "w", closefd=False))
-    lines = stream is sys.stderr or stream.isatty()
-    return io.TextIOWrapper(raw, encoding, "backslashreplace", newline="\n", line_buffering=lines)
+    by_line = stream is sys.stderr or stream.isatty()
+    return io.TextIOWrapper(raw, encoding, "backslashreplace", newline="\n", line_buffering=by_line)
 
 
 def _run_command(settings: Settings) -> int:
@@ -148,8 +148,10 @@ def _run_command(settings: Settings) -> int:
         hide_secrets_of(argument)
 
     instruction = os.environ.get("_REVSEQ_COMPLETE", "")
+    # A completion script that asks Click for words also sets COMP_WORDS. Without it, the
+    # instruction was exported by accident, and Click would fail.
     if instruction.endswith("_complete") and "COMP_WORDS" not in os.environ:
-        instruction = ""  # no shell asks
+        instruction = ""
     if instruction:
         from click.shell_completion import shell_complete
 

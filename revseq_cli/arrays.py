@@ -68,8 +68,8 @@ def reverse_subsequences(
     axis
         The dimension that sequences run along: a number, negative from the end, or a name.
     batch_axis
-        If given, `lengths` has one number for each index of this dimension. "none" says that no
-        dimension is one.
+        If given, `lengths` has one number for each index of this dimension. "none" says that
+        there is no batch axis.
     mask
         If true, `lengths` is a mask with the shape of `values`, or of batch and time: each sequence
         is ones followed by zeros; the number of ones is the length.
@@ -212,9 +212,9 @@ def explain(
     -------
     Explanation
         `differing` is the number of elements that differ, and `first` the index of the first one.
-        `wrong_sequences` has a `count`, the number `of` all sequences, and the simplest `rule` that
-        separates the wrong ones from the right ones. Each of the `mistakes` has a `text` and the
-        number of wrong `sequences` that it explains; what was restored comes first.
+        `wrong_sequences` has the `count` of wrong sequences, `of` how many, and the simplest `rule`
+        that separates the wrong ones from the right ones. Each of the `mistakes` has a `text` and
+        the number of wrong `sequences` that it explains; what was restored comes first.
 
     Examples
     --------
@@ -256,8 +256,8 @@ def violations(
     Parameters
     ----------
     values, lengths, axis, batch_axis, mask, padding
-        As for `reverse_subsequences`. Only shapes and dtypes are checked. DirectML has no signed
-        lengths.
+        As for `reverse_subsequences`. Only shapes and dtypes are checked. DirectML accepts no
+        signed lengths.
     feature_level
         The level, as "5_0", "5.0" or "DML_FEATURE_LEVEL_5_0"; or "none" for only the operator's
         rules.
@@ -325,7 +325,7 @@ def _as_axis(axis: Axis) -> int | str | None:
 
 
 def _as_number(padding: Any) -> complex | None:
-    """The padding as a number of Python's, which is compared exactly."""
+    """The padding as a Python number, which is compared exactly."""
     if padding is None or isinstance(padding, int | float | complex):
         return padding
     if isinstance(padding, np.generic | np.ndarray):
@@ -348,7 +348,7 @@ def _show_hints() -> Iterator[None]:
 class _ArraySource(MemorySource):
     """An array that a program passes; a DataArray also has its names and its coordinates.
 
-    FormatError for a masked array, and for what NumPy makes no array of.
+    FormatError for a masked array, and for what NumPy cannot convert.
     """
 
     def __init__(self, name: str, data: Any) -> None:
@@ -369,7 +369,7 @@ class _ArraySource(MemorySource):
 
 
 def _as_array(name: str, data: Any) -> np.ndarray[Any, Any]:
-    """The array that NumPy makes of it; FormatError for a masked array, and if it makes none."""
+    """The data as an array; FormatError for a masked array, and for what NumPy cannot convert."""
     if isinstance(data, np.ma.MaskedArray):
         raise FormatError(
             "a masked array, but a tensor has no mask",
@@ -393,7 +393,7 @@ def _as_array(name: str, data: Any) -> np.ndarray[Any, Any]:
 
 
 def _is_labelled(data: Any) -> bool:
-    """Whether it is a DataArray of xarray, which is not imported for it."""
+    """Whether it is a DataArray of xarray, without importing xarray."""
     return all(hasattr(data, name) for name in ("dims", "coords", "copy"))
 
 

@@ -39,7 +39,8 @@ class ExampleVerdict:
     """The result for an example: the `number`-th of its page, from 1, which begins at `line`.
 
     `findings` say what is wrong with it, each at its position. `fixed` says that its OutputTensors
-    were rewritten. `expected` is what a wrong one should be, if its inputs are right.
+    were rewritten. `expected` is what a wrong OutputTensor should be; None if none is wrong, or if
+    the inputs are wrong.
     """
 
     number: int
@@ -252,7 +253,7 @@ def fix(text: Text, report: PageReport, level: FeatureLevel) -> tuple[bytes, Pag
     """The bytes of a page with its wrong OutputTensors rewritten, and the new report.
 
     `report` says which are wrong. The rows are written as this program prints them. FormatError, at
-    its position, for what this cannot correct: a page is corrected completely or not at all.
+    its position, for what new rows cannot correct: a page is corrected completely or not at all.
     """
     if text.identity is None:
         raise UsageError("--fix needs a file", where=text.name)
@@ -322,10 +323,10 @@ def _format_rows(output: TensorText, expected: NDArray[Any], text: Text) -> str:
 
 
 def write_page(text: Text, data: bytes) -> Sequence[str]:
-    """Replace a page: its name has the old content or the complete new one. Returns notes."""
+    """Replace a page in one step, and return notes; an error leaves the old page."""
     file = NewLocalFile(text.name, overwrite=True)
     with FileTransaction(file) as transaction:
         file.write(data)
-        with files.open_file(text.name, text.identity):  # it is as it was when it was read
-            pass
+        with files.open_file(text.name, text.identity):
+            pass  # opening it raises if the page has changed since it was read
     return transaction.notes

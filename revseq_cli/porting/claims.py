@@ -1,4 +1,4 @@
-"""What may have been done to a wrong output, as claims: a sentence, and where the output is so."""
+"""What may have been done to a wrong output, as claims: a sentence, and where it is true."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def claim_merges(evidence: Evidence) -> Iterator[Claim]:
 def _find_computed(evidence: Evidence, output: Array, expected: Array, computed: Array) -> Array:
     """Where an output has computed values: exactly, or up to rounding.
 
-    Up to rounding counts only where the output is not as near to the expected value.
+    A value that is only near to the computed one counts if it is not as near to the expected one.
     """
     is_equal = evidence.find_equal(output, computed)
     if output.dtype.kind not in "fc":
@@ -100,20 +100,22 @@ def claim_other_lengths(evidence: Evidence) -> Claim:
     origin = evidence.sequences.reverse_by_lengths(evidence.seen_lengths, evidence.at)
     agree = evidence.find_equal(evidence.output, evidence.read_input(origin))
     explained = evidence.wrong_sequences & agree.all(evidence.axis, keepdims=True)
-    # Sequences that share a length of the table are listed once.
-    _, first = np.unique(evidence.length_index[explained], return_index=True)
-    listed = np.argwhere(explained)[first]
-    count = len(np.unique(evidence.length_index))
+    positions = np.argwhere(explained)
+    # One length of the table may be that of many sequences, of which only the first is listed.
+    _, first_of_each = np.unique(evidence.length_index[explained], return_index=True)
+    listed = positions[first_of_each]
+    length_count = len(np.unique(evidence.length_index))
     price = LIST_PRICE
-    price += price_choice(count, len(listed))
+    price += price_choice(length_count, len(listed))
     price += _price_lengths(evidence, listed)
     texts = [_name_length(evidence, tuple(position)) for position in listed[:_MOST_NAMED]]
     text = f"sequences are reversed by other lengths: {_join_texts(texts, len(listed))}"
+    # The claim says nothing about other sequences: where they are right, they agree with it.
     return Claim(price, text, explained | ~evidence.wrong)
 
 
 def _price_lengths(evidence: Evidence, listed: Array) -> float:
-    """The bits of the lengths of listed sequences: fewer for one near to the own length."""
+    """The bits of the lengths of listed sequences: fewer for one near the sequence's own."""
     size = evidence.sequences.size
     own = np.minimum(evidence.own_lengths, size)
     at = tuple(listed.T)
@@ -148,7 +150,7 @@ def claim_exchanges(evidence: Evidence) -> Iterator[Claim]:
         yield from _claim_exchange(evidence, d, "", evidence.output, evidence.expected)
         if evidence.is_sample:
             continue
-        # The output, reversed once more, is the input of which a reversal made it.
+        # A reversal undoes itself: the output, reversed again, shows the input that it came from.
         origin = evidence.sequences.find_origins(evidence.at)
         flat_origin = ravel_positions(origin, evidence.values.shape)
         input_of_output = evidence.output.reshape(-1)[flat_origin]

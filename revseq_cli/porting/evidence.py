@@ -160,7 +160,7 @@ class Evidence:
 
     @cached_property
     def surprise(self) -> Array:
-        """The bits of the value of each wrong element: few if the data have it often.
+        """The bits of the value of each wrong element: fewer for a value that the data have often.
 
         A wrong boolean takes none, since it has the only other value.
         """
@@ -169,12 +169,12 @@ class Evidence:
         # The chance of this value among all values that are not the expected one.
         chance = share / np.maximum(1 - expected_share, 1e-9)
         if self.tolerance:
-            # Values that are near count as equal, too. How likely two random values are near is
-            # measured: it is the share of elements that equal the one at their place in a shuffled
-            # copy.
+            # Near values count as equal, too. The chance that two random elements are near is
+            # measured: in a shuffled copy of the data, each element has a random partner.
             values = self.unmoved.reshape(-1)
-            shuffled = np.random.default_rng(0).permutation(values)
-            chance = np.maximum(chance, self.find_equal(values, shuffled).mean())
+            partners = np.random.default_rng(0).permutation(values)
+            chance_of_near = self.find_equal(values, partners).mean()
+            chance = np.maximum(chance, chance_of_near)
         surprise = np.zeros(self.wrong.shape)
         surprise[self.wrong] = -np.log2(chance.clip(2**-_MOST_SURPRISE, 1))
         return surprise
@@ -189,19 +189,20 @@ class Evidence:
     def price_list(self, elements: Array) -> float:
         """The bits of a list of wrong elements: of their positions, and of their values.
 
-        A list of the positions of nearly all elements is short. But random booleans, for instance,
-        make only half of the elements wrong. If all are wrong, they are not random, and this should
-        be explained. So if more elements are wrong than by random values, their positions take at
-        least the bits of the chance of that.
+        If all of 100 booleans are wrong, a list of their positions takes no bits, and no sentence
+        could take fewer. But of random booleans, only about half would be wrong: the chance that
+        all are is 1 in 2^100. So if more elements are wrong than random values would be, their
+        positions take at least the bits of that chance, here 100.
         """
         total = count_true(np.broadcast_to(self.scope, elements.shape))
         count = count_true(elements)
         of_positions = price_choice(total, count)
         chance = self.chance_of_wrong
         if 0 < chance * total < count:
-            by_chance = -count * log2(chance)
-            by_chance -= (total - count) * log2(1 - chance)
-            of_positions = max(of_positions, by_chance)
+            bits_of_wrong = -log2(chance)  # of one wrong element, if values are random
+            bits_of_others = -log2(1 - chance)
+            of_chance = count * bits_of_wrong + (total - count) * bits_of_others
+            of_positions = max(of_positions, of_chance)
         of_values = float(self.surprise[elements].sum())
         return of_positions + of_values
 
@@ -331,13 +332,20 @@ def _choose_sequences(sequences: Sequences, wrong: Array, most: int) -> list[Arr
 
 
 def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
-    """At most so many indices of a dimension: near to examples, spread over it, and examples."""
+    """At most so many indices of a dimension.
+
+    The first ones are those of examples with both neighbours. Then come some that are spread over
+    the dimension, and then those of the other examples.
+    """
     count = min(most, size)
-    step = 1 + 4 * _EXAMPLES // count  # if there is little room, few examples have neighbours
+    # With room for 4 indices for each example, all have both neighbours, and some indices are
+    # spread. With less room, only each `step`-th example has neighbours.
+    step = 1 + 4 * _EXAMPLES // count
     near = examples[::step, None] + np.array([0, -1, 1])
     spread = np.linspace(0, size - 1, count).astype(np.intp)
-    likely = np.concatenate([near.ravel(), spread, examples])
-    inside = [i for i in dict.fromkeys(likely.tolist()) if 0 <= i < size]
+    by_importance = np.concatenate([near.ravel(), spread, examples])
+    distinct = dict.fromkeys(by_importance.tolist())
+    inside = [i for i in distinct if 0 <= i < size]
     return np.array(sorted(inside[:count]))
 
 

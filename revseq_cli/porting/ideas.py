@@ -110,7 +110,8 @@ LENGTHS: dict[str, Formula] = {
         lambda n, s, k, g: n * 0 + k,
 }
 
-# The index, of c, from which comes what belongs at index i; g has the lengths in this order.
+# For each index i of c, the index from which its elements come; g has the lengths in the order of
+# the indices.
 ORDERS: dict[str, Formula] = {
     "in reverse order":
         lambda i, c, k, g: c - 1 - i,
@@ -228,7 +229,7 @@ UNCLAMPED: dict[str, Formula] = {
 
 
 # Bits of a sentence.
-_IDEA_PRICE = 9.0  # of an ordinary one: 8 to choose it among some 300, and 1 not to be a list
+_IDEA_PRICE = 9.0  # of an ordinary one: 8 to choose it among some 300, 1 to say that it is no list
 _LIKELY_PRICE = 5.0  # of the first row of LENGTHS, whose first rows are the likely ones
 _DIRECTML_PRICE = 2.0  # of what DirectML is known to do
 LIST_PRICE = 1.0  # of a list of lengths
@@ -321,6 +322,8 @@ def _list_ideas_of_tables(sequences: Sequences) -> Iterator[Idea]:
         "lengths are the differences from the length before": np.diff(flat, prepend=0),
         "lengths are read in Fortran order": sequences.lengths.reshape(-1, order="F"),
     }
+    # The bytes of the lengths, read as words of another size. Larger words need more bytes than
+    # there are: after these, zeros are read.
     stored = flat.astype(f"u{sequences.width}").tobytes()
     stored = stored.ljust(8 * flat.size, b"\0")
     for size in (2, 4, 8):

@@ -21,7 +21,7 @@ from revseq_cli.operator import directml
 Formula = Callable[..., Any]  # of arrays: see the tables in ideas.py and changes.py
 Positions = Sequence[Any]
 Shape = tuple[int, ...]
-Origin = Callable[[Positions, Any], Positions]  # a function of a mistake
+Origin = Callable[[Positions, Any], Positions]  # from where elements come by a mistake
 
 
 def replace_at(items: Sequence[Any], d: int, item: Any) -> tuple[Any, ...]:
@@ -38,7 +38,7 @@ def ravel_positions(at: Positions, shape: Shape) -> Any:
 
 
 def unravel_positions(flat: Any, shape: Shape) -> Positions:
-    """The position of each flat index; outside of the tensor, the first index is outside.
+    """The position of each flat index; outside of the tensor, its first index is out of range.
 
     numpy.unravel_index is wrong for shapes like (n, 1): https://github.com/numpy/numpy/issues/31980
     """
@@ -81,9 +81,9 @@ def list_orders(shape: Shape) -> list[Order]:
 
 
 def pad_rows(row: int, i: Any, k: Any) -> Any:
-    """From where in memory comes what belongs at i, if rows are padded to a multiple of k elements.
+    """From where in memory elements come if rows are written with padding, and read without it.
 
-    A port reads them as if they were not: of rows of 3 padded to 4, it reads 0 1 2 - 3 4 5 -.
+    Rows are padded to a multiple of k elements. Rows of 3, padded to 4, are read as 0 1 2 - 3 4 5.
     """
     padded_row = row + -row % k
     column = i % padded_row
@@ -91,9 +91,9 @@ def pad_rows(row: int, i: Any, k: Any) -> Any:
 
 
 def pack_rows(row: int, i: Any, k: Any) -> Any:
-    """The same if rows are read as if they were padded to a multiple of k elements.
+    """From where in memory elements come if rows are written without padding, and read with it.
 
-    Where rows of 3 are taken for rows padded to 4, the output has 0 1 2 4 5 6 8 9 10.
+    Rows of 3 that are taken for rows padded to 4 are read as 0 1 2 4 5 6 8 9 10.
     """
     padded_row = row + -row % k
     return i // row * padded_row + i % row
@@ -214,9 +214,11 @@ class Sequences:
     def reverse_other_axis(
         self, axis: int, length_axis: int, index_axis: int, at: Positions, k: Any
     ) -> Positions:
-        """An axis is reversed by other lengths than its own.
+        """Another axis is reversed, or lengths go by the index in another dimension.
 
-        The index in one dimension, `index_axis`, chooses the length along another, `length_axis`.
+        The index in dimension `index_axis` chooses the length along dimension `length_axis`. With
+        axis 2, length_axis 0 and index_axis 1, for example, the elements at [b, t, :] are reversed
+        by the length of batch t.
         """
         where_length_is = replace_at(at, length_axis, at[index_axis])
         j = at[axis]
@@ -242,13 +244,19 @@ class Sequences:
         return unravel_positions(formula(flat, k), self.shape)
 
     def read_transposed(self, order: Order, at: Positions, k: Any) -> Positions:
-        """The memory has the elements of the tensor with its axes transposed to this order."""
+        """The tensor is written with its axes in this order, and read as if they were not.
+
+        Elements 0 to 5 of shape (2, 3), written in the order (1, 0), are read as 0 3 1 4 2 5.
+        """
         flat = ravel_positions(at, self.shape)
         there = unravel_positions(flat, order.sizes)
         return [there[i] for i in np.argsort(order.axes)]
 
     def read_untransposed(self, order: Order, at: Positions, k: Any) -> Positions:
-        """The memory is read as if it had the elements of the transposed tensor."""
+        """The tensor is written as it is, and read as if its axes were in this order.
+
+        In the order (1, 0), elements 0 to 5 of shape (2, 3) are read as 0 2 4 1 3 5.
+        """
         there = [at[d] for d in order.axes]
         flat = ravel_positions(there, order.sizes)
         return unravel_positions(flat, self.shape)

@@ -42,7 +42,7 @@ _COPIES = 4  # of the tensor: as it is read, as sequences in rows, as it comes b
 
 
 class Computed(NamedTuple):
-    """The output of a job that ONNX Runtime computed, and in what the job it ran is another one."""
+    """The output of a job that ONNX Runtime computed, and how the job that it ran differs."""
 
     output: Source
     notes: list[str]
@@ -118,7 +118,7 @@ def _make_lengths(own_lengths: NDArray[Any], job: Job, provider: str) -> NDArray
 def _list_notes(
     job: Job, provider: str, rows: NDArray[Any], own_lengths: NDArray[Any]
 ) -> Iterator[str]:
-    """In what ONNX Runtime's job is another one."""
+    """How the job that ONNX Runtime ran differs from this one."""
     data_type = job.values.desc.data_type
     if data_type_of(rows.dtype) is not data_type:
         instead = data_type_of(rows.dtype).name

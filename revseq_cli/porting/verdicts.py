@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from revseq_cli.formats.onnx.models import Model, Node
 
 _DEVICE = Departure(directml.ALL, "FLOAT64 needs a device that has it: ask CheckFeatureSupport")
-# 1.0.200610 of tensorflow-directml is the only one of this level.
+# The only version of this level is 1.0.200610, which is in tensorflow-directml.
 _PRERELEASE = Departure("1.0, a prerelease that has level 2_1", "5 dimensions are accepted")
 
 

@@ -4,7 +4,7 @@
            0       60  ============================------
            1       20  ========--------------------------
 
-The numbers of sequences and their lengths are text that ends at the right of its column.
+The numbers of sequences and their lengths are right-aligned text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TOP = 30  # pixels for the heads of the columns
 _HEAD = 20  # pixels from the top to the baseline of the heads
 _TEXT = 10  # pixels from the top of a bar to the baseline of the text before it
 _DOTS = 8  # pixels for the mark of sequences that are left out
-_NARROWEST = 2  # pixels of a wrong part, however short it is
+_NARROWEST = 2  # pixels: the least width of a wrong part
 _GAP = 10  # pixels between two columns
 _ROOM = svg.WIDEST - 2 * svg.MARGIN
 _MOST_PARTS = 5  # of a sequence that are put into words

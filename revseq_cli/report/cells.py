@@ -1,7 +1,7 @@
 """Pictures of short sequences: a table for each tensor, with a row for each sequence.
 
 Long numbers are rounded, and have all of their digits in a tooltip. Where a row is too wide, the
-columns at differences and at ends of sequences are drawn, and a mark shows where others are cut.
+columns at differences and at ends of sequences are drawn, and marks show where others are left out.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def _choose_columns(subject: Subject, most: int) -> list[int]:
     size = subject.sequence_size if rows else 0
     if size <= most:
         return list(range(size))
-    # All columns, those first that are drawn first.
+    # The most important columns come first: where differences begin, all other differences, the
+    # ends of the axis, the ends of lengths, and then the rest.
     runs = [run for row in rows for run in row.wrong]
     by_importance = [start for start, _ in runs]
     for start, stop in runs:

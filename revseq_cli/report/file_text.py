@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from revseq_cli.report.objects import StatisticsRecord
 
 _HEADS = ("name", "data type", "shape", "dimensions", "attributes", "storage")
-_LEAST_NEEDED = ("storage", "attributes", "dimensions")  # the first that a narrow terminal omits
+_LEAST_NEEDED = ("storage", "attributes", "dimensions")  # omitted in this order if room is short
 _GAP = 2  # blanks between two columns
 _LEAST_ROOM = 8  # columns in which a cell is wrapped
 _LONGEST_ATTRIBUTE = 100  # characters of an attribute's name and value

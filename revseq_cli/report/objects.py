@@ -93,7 +93,7 @@ class CountsRecord(TypedDict):
 
 
 class CheckRecord(JobRecord):
-    """`check` of a job; there are no counts if no level accepts its lengths."""
+    """`check` of a job; `length_counts` is None if no level accepts its lengths."""
 
     level: str
     valid: bool
@@ -166,7 +166,7 @@ class OutcomeRecord(TypedDict):
 
 
 class StatisticsRecord(TypedDict):
-    """The statistics of a tensor: those of its numbers, and how many elements are none."""
+    """The statistics of a tensor, and how many NaNs, infinities and missing values it has."""
 
     min: object
     max: object
@@ -319,7 +319,7 @@ def dump_json(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """The value made of Python's own types; NumPy's are not JSON's, though many equal them."""
+    """The value made of Python's own types: JSON has none of NumPy's, even where they are equal."""
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "_asdict"):  # a NamedTuple, which is an object, too

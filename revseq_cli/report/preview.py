@@ -23,7 +23,7 @@ from revseq_cli.text.numbers import render_numbers
 from revseq_cli.text.rows import DOTS, align_cells, make_rows, put_brackets
 
 MOST_ELEMENTS = 200  # of a preview
-_NEAR_CHUNKS = 2  # that a preview of a tensor at an address reads
+_NEAR_CHUNKS = 2  # the most that a preview of a tensor at an address reads
 _EDGE = 3  # indices shown at either end of a dimension that is shortened
 
 Indices = Sequence[int]  # those that are shown of a dimension, with one gap at most
@@ -53,7 +53,8 @@ def _choose_indices(size: int, most: float) -> Indices:
 def choose_near_part(source: Source, part: Part) -> Part:
     """The indices of a part that lie in few chunks, for a tensor at an address.
 
-    HDF5 asks for one chunk after another. The outermost dimensions lose their last indices first.
+    HDF5 asks for one chunk after another. Dimensions are cut to their first chunk, the outermost
+    first.
     """
     chunks = source.chunks or _find_blocks(source)
     chunk = prod(chunks) * source.dtype.itemsize
@@ -114,7 +115,7 @@ def _split_at_gap(indices: Indices, chunk: int) -> list[Indices]:
 
 
 def _count_before_gap(indices: Indices) -> int:
-    """How many indices are before the gap, which are half of them; 0 if there is no gap."""
+    """How many indices are before a gap: half of them, as both ends are equal; 0 without a gap."""
     if indices and indices[-1] - indices[0] >= len(indices):
         return len(indices) // 2
     return 0
@@ -127,7 +128,7 @@ def _region_around(corner: Sequence[Indices]) -> Region:
 
 def _take_indices(values: NDArray[Any], corner: Sequence[Indices]) -> NDArray[Any]:
     """The elements at these indices, from the values of the region around them."""
-    # One dimension after another: NumPy takes no 64 arrays of indices at once.
+    # One dimension after another: NumPy does not take 64 arrays of indices at once.
     for d, indices in enumerate(corner):
         if len(indices) < values.shape[d]:
             values = values.take(np.array(indices) - indices[0], axis=d)

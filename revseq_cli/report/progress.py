@@ -53,7 +53,7 @@ class _Display:
         return self._progress
 
     def remove_bar(self, bar: Any) -> None:  # noqa: ANN401 - rich's number of it
-        """Remove a bar; the last one goes before anything else is printed."""
+        """Remove a bar. With the last one, the display ends, so that other output can follow."""
         self._progress.remove_task(bar)
         if not self._progress.tasks:
             self._progress.stop()

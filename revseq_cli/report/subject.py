@@ -29,10 +29,10 @@ Span = tuple[int, int]  # the first element, and the one after the last
 
 @dataclass(frozen=True)
 class Row:
-    """A sequence that is drawn: its index with 0 at the axis, its length, and where it is wrong.
+    """A row of the picture: its index with 0 at the axis, its length, and where it is wrong.
 
-    If bars are drawn and there is a batch axis, a row stands for all sequences at one index of that
-    axis, which have one length.
+    It is one sequence; or, in bars with a batch axis, all sequences at one index of that axis,
+    which have one length.
     """
 
     index: tuple[int, ...]
@@ -117,7 +117,7 @@ class Subject:
         return size if size > 1 else 0
 
     def read(self, source: Source, row: Row, start: int, stop: int) -> NDArray[Any]:
-        """The elements of a sequence from `start` to `stop`."""
+        """The elements of a row from `start` to `stop`."""
         region = self._region_of(row.index, start, stop)
         return source.read_task(region).read().reshape(-1)
 
@@ -145,7 +145,7 @@ class Subject:
         """The elements of a row from `start` to `stop` along the axis."""
         region = [slice(i, i + 1) for i in index]
         for d, count in enumerate(self.row_sizes):
-            if count == 1:  # the row goes over this whole dimension
+            if count == 1:  # the row spans this whole dimension
                 region[d] = slice(0, self.sizes[d])
         if region:
             region[self.axis] = slice(start, stop)
@@ -171,7 +171,7 @@ class Subject:
         if self.lengths is not None:
             one = tuple(slice(i, i + 1) for i in index)
             length = int(self.lengths.read_task(one).read().item())
-        # Correct elements between two spans are not seen if they are less than a pixel.
+        # Spans with less than a pixel between them are drawn as one.
         spans = _join_near_spans(self._read_wrong_spans(index), self.sequence_size // svg.WIDEST)
         return Row(index, length, tuple(spans))
 
@@ -184,9 +184,10 @@ class Subject:
                 yield 0, 1
             return
         size = self.sequence_size
-        # Read at once are so many indices along the axis that they have _PIECE elements.
-        elements_at_index = prod(self.sizes) // (size * prod(self.row_sizes))
-        step = max(1, _PIECE // max(1, elements_at_index))
+        # A row of several sequences has an element of each at one index along the axis. As many
+        # indices are read at once as have _PIECE elements.
+        sequences_in_row = prod(self.sizes) // (size * prod(self.row_sizes))
+        step = max(1, _PIECE // max(1, sequences_in_row))
         others = tuple(d for d in range(len(self.sizes)) if d != self.axis)
         for first in range(0, size, step):
             mask = self.mask(self._region_of(index, first, min(first + step, size)))

@@ -113,7 +113,7 @@ def group(elements: Sequence[str], x: float, y: float) -> str:
 
 
 def wrap(sentence: str) -> list[str]:
-    """A sentence in lines that the picture is wide enough for."""
+    """A sentence in lines that fit the width of the picture."""
     return textwrap.wrap(printable(sentence), _WORDS_IN_LINE) or [""]
 
 

@@ -9,7 +9,7 @@ from typing import TextIO
 from revseq_cli.core.errors import RevseqError, join_names, shown_line
 
 # Styles of a terminal. The colours are the user's own sixteen, which their theme makes readable.
-# None says anything that the words do not say.
+# Colours only repeat what the words say.
 BOLD = "1"
 DIM = "2"
 RED = "1;31"  # an error, and what is wrong
@@ -138,7 +138,7 @@ def message(
 
 
 def reason(error: RevseqError) -> Hashable:
-    """A key that is equal for errors that differ only in the files where they are."""
+    """A key that is equal for errors that differ only in their files."""
     return tuple((part.found, part.expected, part.context, part.hint) for part in error.parts())
 
 

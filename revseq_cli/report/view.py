@@ -89,7 +89,7 @@ def plan_text(job: Job, plan: Plan) -> str:
 
 
 def axis_text(values: TensorDesc, axis: int) -> str:
-    """The axis, with the number and the size of its sequences if the tensor has it."""
+    """The axis, with the number and the size of its sequences if it is in range."""
     if not 0 <= axis < values.dimension_count:
         return str(axis)
     count = prod((*values.sizes[:axis], *values.sizes[axis + 1 :]))
