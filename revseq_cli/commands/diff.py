@@ -348,7 +348,7 @@ def _open_with_job(
         of_input["sizes"] = None
     request = _make_request(of_job, of_input, resources)
     a = options.make_request(resources, input=name_of_a, **of_a)
-    job = loading.load_job(inputs.read_like(request, a))
+    job = loading.load_job(inputs.take_type_of_a(request, a))
     return _Inputs(inputs.load_any_type(a, "A", like=job.values.desc), job.values, job)
 
 

@@ -1,9 +1,9 @@
-"""What DirectML itself gives where it departs from Microsoft's page, as two formulas.
+"""What DirectML itself computes where it departs from Microsoft's page, as two formulas.
 
 The page says that a length above the axis size acts as the axis size. No version of DirectML does
 that, and all versions take only the low 32 bits of a UINT64 length. Both were measured: DirectML
 1.0 to 1.15.4 ran the operator with Wine's D3D12 on a software Vulkan, and 1.15.4 also on an NVIDIA
-H100, with the same bytes. With lengths up to the axis size, all versions do as the page says.
+H100, and gave the same bytes. With lengths up to the axis size, all versions do as the page says.
 
 `find_index_newer` and `find_position_older` take and return arrays of signed integers that
 broadcast, so that they serve a few elements as well as a whole tensor.
@@ -77,9 +77,9 @@ def find_position_older(
     """The position in memory from which an element comes, in 1.0 to 1.12.
 
     The element is at `position` and at index j of its sequence, whose elements are `step` positions
-    apart. DirectML counts positions modulo 2^32. An element of 8 bytes is at two positions, of 4
-    bytes each, so that its own number wraps around at 2^31. After the end of the tensor, DirectML
-    reads 0.
+    apart. DirectML counts positions modulo 2^32. It counts an element of 8 bytes as two of 4 bytes,
+    so that the positions of such elements wrap around at 2^31. After the end of the tensor,
+    DirectML reads 0.
     """
     bits = LOW_BITS
     if itemsize == 8:

@@ -32,8 +32,8 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
     but 1 along `axis`; a length above the axis size is clamped to it. The result has the memory
     order of `values`.
 
-    With `overwrite`, the result may use the memory of `values`, unless that is read-only: blocks of
-    a long first axis are so large that new memory would cost time, since the system clears it.
+    With `overwrite`, the result may use the memory of `values`, unless that is read-only. For the
+    large blocks of a long first axis, new memory would cost time, since the system clears it.
     """
     if not values.size:
         return values.copy()
@@ -63,7 +63,7 @@ def reverse(values: Array, lengths: Array, axis: int, *, overwrite: bool = False
 def _drop_constant_dimensions(lengths: Array, axis: int, most: int) -> Array:
     """The lengths without the last dimensions along which they are constant.
 
-    These dimensions have at most `most` elements.
+    Dimensions are dropped only as long as they have at most `most` elements together.
     """
     elements = 1
     while lengths.ndim > axis + 1:
@@ -161,7 +161,8 @@ def _by_windows(out: Array, words: Array, lengths: Lengths) -> None:
     at_once = min(outer, at_once)
     rooms = np.empty((at_once, 2 * size), words.dtype)
     results = rooms[:, size:].view(item)[:, 0]
-    # For each element of the rooms, the item that begins there: they overlap.
+    # windows[k] is the item that begins at element k of all rooms. Items overlap, and to assign to
+    # one of them writes a whole sequence there.
     last_start = rooms.size - size
     windows: Array = np.ndarray(last_start + 1, item, rooms, strides=(words.itemsize,))
     room_starts = np.arange(at_once) * (2 * size)
@@ -171,8 +172,8 @@ def _by_windows(out: Array, words: Array, lengths: Lengths) -> None:
         target = out[part].reshape(-1).view(item)
         count = len(target)
         results[:count] = source.view(item)
+        starts = room_starts[:count] + lengths[part, 0]  # element `length` of each room
         backwards = source[::-1].copy().view(item)  # the last sequence comes first
-        starts = room_starts[:count] + lengths[part, 0]
         windows[starts[::-1]] = backwards
         target[...] = results[:count]
 
@@ -269,10 +270,14 @@ class _TileIndex:
     moves comes from `length - 1 - j`, which is below 0 if it stays, and then wraps around. For one
     column of 3 elements and length 2:
 
-        length - 1 - j      1      0  65535
-        j + 2^15        32768  32769  32770
-        the minimum         1      0  32770
-        without 2^15        1      0      2
+        last                    1      1      1
+        last - _offset          1      0  65535
+        _stay               32768  32769  32770
+        the minimum             1      0  32770
+        without _STAYS          1      0      2
+
+    With several columns, `last` and `_offset` are multiplied by their number, because the elements
+    of a column are that far apart. `_first`, where each column begins, is added at the end.
     """
 
     _STAYS = np.uint16(1 << 15)  # a bit that no index has
@@ -282,8 +287,9 @@ class _TileIndex:
         self._columns = columns
         indices = np.indices((rows, size, columns), np.uint16)
         row, j, column = indices.reshape(3, -1)
-        self._first = row * np.uint16(size * columns) + column  # of each element's column
-        self._offset = j * np.uint16(columns)  # from there to the element
+        # The index of each element is that of the first element of its column, and an offset.
+        self._first = row * np.uint16(size * columns) + column
+        self._offset = j * np.uint16(columns)
         self._stay = self._offset | self._STAYS
 
     def compute(self, lengths: Lengths) -> NDArray[np.uint16]:

@@ -120,14 +120,15 @@ _NO_LEVEL = "no feature level of DirectML has it; without one, the operator's ow
 def most_elements(data_type: DataType) -> int:
     """The most elements of a tensor in DirectML, which rounds sizes up to a multiple of 4 bytes.
 
-    The page has one number for all types. DirectML 1.15.4 refuses tensors with more than this.
+    The page gives one number for all types, but DirectML 1.15.4 refuses tensors with more elements
+    than this.
     """
     step = max(1, 4 // data_type.size)
     return MOST_ELEMENTS // step * step
 
 
 def find_support(level: FeatureLevel) -> Support | None:
-    """The newest row that is not above the level; None before the operator exists."""
+    """The newest row that is not above the level; None for a level that lacks the operator."""
     for row in reversed(SUPPORT):
         if row.since <= level:
             return row
@@ -138,7 +139,7 @@ def find_support(level: FeatureLevel) -> Support | None:
 class Constraint:
     """One rule for a property of a tensor: what was found, what is expected, and whether it holds.
 
-    `tensor` is INPUT, LENGTHS or OUTPUT. `rule` names the section of the page that says so.
+    `tensor` is INPUT, LENGTHS or OUTPUT. `rule` names the section of the page that states it.
     `matching` says that the property must match InputTensor's. A violation is a constraint that is
     not ok; only violations have hints.
     """
@@ -185,7 +186,9 @@ class SpecError(RevseqError, ValueError):
         errors: Sequence[RevseqError] = (),
     ) -> None:
         super().__init__(f"{len(violations)} violations", hint=hint)
-        self.violations, self.names, self.errors = violations, names, errors
+        self.violations = violations
+        self.names = names
+        self.errors = errors
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.violations, self.names, self.hint, self.errors)
@@ -194,7 +197,7 @@ class SpecError(RevseqError, ValueError):
         return "\n".join(map(str, self.parts()))
 
     def show_hint(self) -> Self:
-        """Make the message of the last part say the hint of all, if there is one."""
+        """Add the hint for all violations, if there is one, to the message of the last part."""
         if self.hint:
             self.errors = self.parts()
             self.errors[-1].show_hint()
@@ -230,15 +233,16 @@ def constraints(
     if output:
         tensors[OUTPUT] = output
     row = find_support(level)
+    input_has_dimensions = values.dimension_count > 0  # else all would fail for this one reason
     checked: list[Constraint] = []
     if level is not FeatureLevel.NONE:
         checked.append(_check_level(level, row))
     if row:
         for tensor, desc in tensors.items():
-            checked += _check_support(tensor, desc, row, has_rank=values.dimension_count > 0)
+            checked += _check_support(tensor, desc, row, input_has_dimensions=input_has_dimensions)
     if level is not FeatureLevel.NONE:
         checked += [_check_no_size_is_0(tensor, desc) for tensor, desc in tensors.items()]
-    if values.dimension_count:  # without dimensions, all else would fail for this one reason
+    if input_has_dimensions:
         checked += _check_operator(tensors, axis)
     return checked
 
@@ -253,12 +257,12 @@ def _check_level(level: FeatureLevel, row: Support | None) -> Constraint:
 
 
 def _check_support(
-    tensor: str, desc: TensorDesc, row: Support, *, has_rank: bool
+    tensor: str, desc: TensorDesc, row: Support, *, input_has_dimensions: bool
 ) -> Iterator[Constraint]:
     """The rank, the data type and the number of elements, by a row of the support table."""
     is_none = row.since is FeatureLevel.NONE
     rule = "operator's rules" if is_none else f"tensor support, {row.since} and above"
-    if tensor == INPUT or has_rank:
+    if tensor == INPUT or input_has_dimensions:
         yield _check_dimension_count(tensor, desc.dimension_count, row, rule)
     data_type = desc.data_type
     types = row.data_types(tensor)
@@ -334,7 +338,7 @@ def _check_operator(tensors: dict[str, TensorDesc], axis: int) -> Iterator[Const
 def _match(
     tensor: str, name: str, found: str, expected: str, ok: bool, rule: str = "tensor constraints"
 ) -> Constraint:
-    """A property that must match InputTensor's."""
+    """A constraint of a property that must match InputTensor's."""
     return Constraint(tensor, name, found, expected, rule, ok, matching=True)
 
 
@@ -365,7 +369,7 @@ def span(counts: range) -> str:
 def _type_hint(tensor: str, data_type: DataType) -> str:
     """What to type for a data type that the level lacks: a cast, or the lowest level with it."""
     if tensor == LENGTHS and data_type.kind == "bool":
-        return ""  # a mask that fits no axis, for which a cast is no help
+        return ""  # a mask that fits no axis: a cast would not help
     if tensor == LENGTHS and data_type is not DataType.UINT64:
         return "" if data_type.kind == "complex" else "add --lengths-dtype UINT32"
     if tensor != LENGTHS and data_type is DataType.BOOL:

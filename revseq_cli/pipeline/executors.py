@@ -1,8 +1,8 @@
 """Executors of tasks in other processes: worker processes of this machine, and dask's workers.
 
-Both have `workers`, submit, result and require_workers, and their work ends with their context. The
-module takes a while to import, and so it is imported only where they start; dask is imported where
-it is used.
+Both are contexts with `workers`, `submit`, `result` and `require_workers`; to leave the context
+ends their work. The module takes a while to import, and so it is imported only where they start;
+dask is imported where it is used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Result = TypeVar("_Result")
 _LONGEST_END = 5.0  # until the system has ended a killed process
 _LONGEST_FAREWELL = 0.5  # for threads that pass messages on, after a failure
 _COUNTS_APART = 1.0  # between two counts of the scheduler's workers
-_LONGEST_ALONE = 20.0  # without a worker; dask restarts one that died in less
+_LONGEST_ALONE = 20.0  # that a scheduler may have no worker: dask restarts a dead one sooner
 _LONGEST_CALL = 10.0  # to connect, or for an answer
 _LONGEST_STOP = 10.0  # until workers have ended the blocks that they had begun
 _QUIET_TRACKER = "ignore::UserWarning:multiprocessing.resource_tracker"  # for PYTHONWARNINGS
@@ -69,7 +69,7 @@ def run_batches(
     """Yield the results of each batch; Stopped by a signal.
 
     For each worker, `ahead` batches are under way, so that its next one is there in time. With
-    `in_order`, results that come too early are kept, and as many fewer batches are submitted.
+    `in_order`, results that come too early are kept, and that many fewer batches are submitted.
     """
     numbered = enumerate(batches)
     pending: dict[Future[Any], int] = {}
@@ -161,7 +161,7 @@ class Workers:
     def __init__(self, most: int, *, writers: int = 1) -> None:
         """Make at most so many workers, of which `writers` write the same file."""
         self._others = {*multiprocessing.active_children()}
-        self._threads = threading.active_count()
+        self._threads_before = threading.active_count()
         self._started: set[BaseProcess] = set()
         self._pending = 0  # tasks whose results nobody has asked for
         self.workers = min(most, platform.MOST_PROCESSES)
@@ -179,8 +179,8 @@ class Workers:
     def submit(self, task: Callable[[], Any]) -> Future[Any]:
         """Give a task to a worker; EngineError if none can be started, DiedError if one has died.
 
-        All start in the caller's thread, which is the main one: Linux ends workers together with
-        the thread that forked them.
+        All workers are started from the caller's thread, the main one, because Linux ends a forked
+        worker together with the thread that forked it.
         """
         self._pending += 1
         try:
@@ -225,7 +225,7 @@ class Workers:
         for process in self._started:
             process.join(_LONGEST_END)
         deadline = time.monotonic() + _LONGEST_FAREWELL
-        while threading.active_count() > self._threads and time.monotonic() < deadline:
+        while threading.active_count() > self._threads_before and time.monotonic() < deadline:
             time.sleep(0.001)
 
     def _make_died_error(self) -> DiedError:

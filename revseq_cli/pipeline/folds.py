@@ -1,13 +1,14 @@
 """What passes keep of arrays: how two of them differ, counts of lengths, and statistics.
 
-Two of these records, each of a part, merge into that of both parts. Small ones are NamedTuples: a
-dataclass takes 0.6 ms of the start of each command.
+Each record is of a part; two of them merge into the record of both parts. Small ones are
+NamedTuples: a dataclass takes 0.6 ms of the start of each command.
 """
 
 from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from revseq_cli.core import dtypes
 from revseq_cli.core.dtypes import Array, DType, bits, native, word_of
 from revseq_cli.core.errors import UsageError
-from revseq_cli.core.tensors import Region
+from revseq_cli.core.tensors import Region, Sizes
 from revseq_cli.operator import directml, kernel
 
 _Number = TypeVar("_Number", int, float)
@@ -40,7 +41,7 @@ class Tolerance(NamedTuple):
 def tolerance_of(
     atol: float | None, rtol: float | None, ulp: int | None, equal_nan: bool
 ) -> Tolerance | None:
-    """The tolerance from options, of which None is not typed; None if bits are compared.
+    """The tolerance from options, where None is not typed; without one, None: bits are compared.
 
     UsageError for a number that is negative, infinite or NaN.
     """
@@ -64,9 +65,9 @@ class Differences:
     bits; they are None if none of these has such a number. `nans` of the elements are NaN in both
     arrays, and `lone_nans` in only one.
 
-    If a and b are outputs of a job, `inside` of the elements that differ are before the lengths.
-    `sequences` marks the sequences that differ, and `sequence_count` is their number; it is None if
-    there are too many sequences for the memory.
+    If a and b are outputs of a job, `inside` counts the elements that differ and lie before the
+    length of their sequence. `sequence_count` is the number of sequences that differ, and
+    `sequences` marks them; it is None if there are too many sequences for the memory.
     """
 
     total: int
@@ -168,20 +169,26 @@ def find_differences(
     positions = np.flatnonzero(differing)
     a = native(a).reshape(-1)[positions]
     b = native(b).reshape(-1)[positions]
-    distances: _Distances | None = None
-    if tolerance or dtypes.has_numbers(a.dtype):  # else only their bits are known
-        distances = _Distances.of(a, b)
-        is_apart = distances.exceed(tolerance)
-        positions = positions[is_apart]
-        a = a[is_apart]
-        b = b[is_apart]
+    if not tolerance and not dtypes.has_numbers(a.dtype):
+        return _make_differences(shape, positions, a, b, first), positions  # of bits only
+    distances = _Distances.of(a, b)
+    is_apart = distances.exceed(tolerance)
+    positions = positions[is_apart]
+    differences = _make_differences(shape, positions, a[is_apart], b[is_apart], first)
+    return distances.measure(differences, is_apart), positions
+
+
+def _make_differences(
+    shape: Sizes, positions: NDArray[np.intp], a: Array, b: Array, first: int
+) -> Differences:
+    """The differences at these flat indices of two arrays of that shape, without distances.
+
+    `a` and `b` are the elements there, of which the `first` are kept.
+    """
     indices = np.empty((len(positions[:first]), 0), np.intp)
     if shape:
         indices = np.stack(np.unravel_index(positions[:first], shape), axis=1)
-    differences = Differences(differing.size, len(positions), indices, a[:first], b[:first])
-    if distances:
-        differences = distances.measure(differences, is_apart)
-    return differences, positions
+    return Differences(prod(shape), len(positions), indices, a[:first], b[:first])
 
 
 class _Distances(NamedTuple):

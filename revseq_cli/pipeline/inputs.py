@@ -1,13 +1,15 @@
 """The tensors that a request names: opened, with their headers read.
 
-A text may state no data type, and a raw buffer has neither that nor a shape. Options have them, or:
+A text may state no data type, and a raw buffer states neither data type nor shape. Options give
+them; otherwise they are:
 
-                            text                        raw buffer
-    INPUT                   FLOAT32                     FLOAT32, one dimension
-    INPUT, to compare A     that of A, if a float type  FLOAT32, one dimension
-    LENGTHS                 UINT32                      those that fill the buffer
-    A and B, to compare     that of the other           those of the other
-    A, to compare a job     that of INPUT               those of INPUT
+                               text                        raw buffer
+    INPUT                      FLOAT32                     FLOAT32, one dimension
+    LENGTHS                    UINT32                      those that fill the buffer
+    A, compared with B         that of B                   those of B
+    B, compared with A         that of A                   those of A
+    A, compared with a job     that of INPUT               those of INPUT
+    INPUT of such a job        that of A, if a float type  FLOAT32, one dimension
 
 The numbers of a text that is written as text keep their digits: they are FLOAT64. So are those of A
 and B if both state no data type.
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 def open_tensors(request: Request) -> tuple[Source, Source | None, Request]:
     """The tensors of a job, and the request with the axes that an example or a model states.
 
-    Only headers are read, but of texts all. The lengths are None if the padding gives them.
+    Only headers are read, except that texts are read whole. The lengths are None if the padding
+    gives them.
     """
     reference, lengths_reference = request.references
     complete = _find_complete_job(request)
@@ -223,8 +226,7 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
         neither text nor raw    any            A
         text or raw buffer      other files    B
 
-    If B is opened first, but turns out to be a text that states no data type, it has FLOAT64. If A
-    then states one, B is opened again, like A.
+    A text B that states no data type is opened first as FLOAT64, and again like A if A states one.
     """
     a_reference = a.reference(a.values, "A")
     b_reference = b.reference(b.values, "B")
@@ -239,10 +241,10 @@ def load_pair(a: Request, b: Request) -> tuple[Source, Source]:
     return first, second
 
 
-def read_like(request: Request, a: Request) -> Request:
+def take_type_of_a(request: Request, a: Request) -> Request:
     """The request of a job whose output is compared with A.
 
-    If INPUT is text that states no data type, it has that of A, if this is a float type.
+    If INPUT is text that states no data type, it has that of A, if that is a float type.
     """
     a_reference = a.reference(a.values, "A")
     input_reference, _ = request.references

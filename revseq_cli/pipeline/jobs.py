@@ -26,8 +26,8 @@ from revseq_cli.pipeline.views import AxisMap, PlacedSource
 class Job:
     """One reversal: `values` along `axis` by `lengths`, both open, with their headers read.
 
-    The lengths are unsigned, and have the shape of the values, but 1 along the axis. If they were
-    given as one for each index of another axis, that is the `batch_axis`. `lengths_type` is the
+    The lengths are unsigned, and have the shape of the values, but 1 along the axis. If one was
+    given for each index of another axis, `batch_axis` is that axis. `lengths_type` is the
     data type that the user gave them, which feature levels judge; None if it is that of `lengths`.
     `notes` are about the headers of its inputs, not their elements.
     """
@@ -187,8 +187,8 @@ def _make_padded_job(
     """The job whose lengths are found by the padding of the values."""
     assert request.padding is not None  # noqa: S101 - for mypy
     require_batch_axis(batch_axis, axis, values)
-    is_open = batch_axis is None and request.batch_axis != NO_BATCH
-    if is_open and len(values.sizes) > 2:
+    is_unclear = batch_axis is None and request.batch_axis != NO_BATCH
+    if is_unclear and len(values.sizes) > 2:
         _refuse_unclear_padding(values, axis, request)
     marks = find_padding(values, request.padding)
     kept = tuple(d for d in range(len(values.sizes)) if d != axis)
@@ -197,7 +197,8 @@ def _make_padded_job(
     lengths = as_unsigned(ScannedSource(values, axis, kept, marks), request.lengths_dtype)
     lengths_type = request.lengths_dtype or lengths.desc.data_type
     job = Job(values, lengths, axis, None, request, lengths_type, values.notes)
-    return _place_lengths(job, kept)
+    axis_map: AxisMap = kept  # the lengths run along the dimensions that are kept
+    return _place_lengths(job, axis_map)
 
 
 def _refuse_unclear_padding(values: Source, axis: int, request: Request) -> NoReturn:

@@ -89,7 +89,7 @@ def copy(source: Source, sink: Sink, plan: Plan) -> None:
 
 
 def make_storage_error(how: str, name: str) -> EngineError:
-    """The error for a file that does not have the bits that were written to it, and how so."""
+    """The error for a file whose bits are not those that were written; `how` is how they differ."""
     hint = "run it again: if it fails at the same index, report it, else test the disk"
     return EngineError(f"what was written {how}", "the same bits", hint, name)
 
@@ -98,10 +98,10 @@ def make_storage_error(how: str, name: str) -> EngineError:
 
 
 class Substitutes(contextlib.ExitStack):
-    """What a pass reads or writes instead of tensors whose blocks would be slow.
+    """Copies that a pass reads or writes instead of tensors that would be slow block by block.
 
-    These are copies in memory, and temporary files next to the file `next_to`, which are removed at
-    the end of the context. A tensor that needs no detour is used as it is.
+    They are in memory, or in temporary files next to the file `next_to`, which are removed at the
+    end of the context. A tensor that needs no detour is used as it is.
     """
 
     def __init__(self, plan: Plan, next_to: str) -> None:
@@ -136,19 +136,24 @@ class Substitutes(contextlib.ExitStack):
         return scratch.open_output()
 
     def _open_cheap_lengths(self, lengths: Source, *, holds_lengths: bool) -> Source:
-        """The lengths; or a copy, if each block would otherwise decode them or open their file.
+        """The lengths, or a copy of which any region is cheap to read.
 
-        A few lengths are always copied: to open their file for each block takes longer.
+        Each block would open the file of the lengths, and decode their chunks.
+
+            few lengths              a copy in memory
+            chunks that fit          a copy in memory
+            chunks that do not fit   a temporary file; with `holds_lengths`, a copy in memory
+            all others               the lengths themselves
         """
         most_bytes = self._plan.bytes // 8
         if isinstance(lengths, PlacedSource):
-            lengths = lengths.in_memory(most_bytes)
-        fits = lengths.desc.total_bytes <= most_bytes
-        is_small = fits and lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
-        is_decoded = lengths.chunks is not None
-        if not is_decoded and not is_small:
+            lengths = lengths.in_memory(most_bytes)  # few lengths, before they are repeated
+        do_fit = lengths.desc.total_bytes <= most_bytes
+        are_few = do_fit and lengths.desc.element_count <= thresholds.LENGTHS_AT_ONCE
+        has_chunks = lengths.chunks is not None
+        if not are_few and not has_chunks:
             return lengths
-        if fits or holds_lengths:
+        if do_fit or holds_lengths:
             return MemorySource(lengths.name, lengths.read(), lengths.storage)
         return self._copy_to_file(lengths)
 
@@ -211,19 +216,19 @@ def _reverse_cut(source: Source, axis: int, region: Region, lengths: Array) -> A
     clamped = kernel.clamp(lengths, source.sizes[axis])
     out = source.read_task(region).read().copy()  # a source in memory returns a view of itself
     for length in np.unique(clamped[clamped > part.start]).tolist():
-        has_length = clamped == length
-        # The box around the sequences of this length: in the block with the elements that move, and
-        # in the whole tensor with those from where they come.
-        box = [slice(int(i.min()), int(i.max()) + 1) for i in has_length.nonzero()]
-        box[axis] = slice(0, 1)
-        chosen = has_length[tuple(box)]
-        source_box = list(shift(tuple(box), region))
         # Element j comes from element length - 1 - j, if j < length. With length 8, elements 2 to 4
         # come from 5, 4 and 3, and so the part [2, 5) comes from [3, 6).
-        source_box[axis] = slice(max(0, length - part.stop), length - part.start)
+        source_part = slice(max(0, length - part.stop), length - part.start)
+        has_length = clamped == length
+        # The box around the sequences of this length: a region of the block's lengths, and so with
+        # one index along the axis.
+        lengths_box = tuple(slice(int(i.min()), int(i.max()) + 1) for i in has_length.nonzero())
+        source_box = list(shift(lengths_box, region))
+        source_box[axis] = source_part
+        target_box = list(lengths_box)
+        target_box[axis] = slice(0, source_part.stop - source_part.start)
         reversed_part = np.flip(source.read_task(tuple(source_box)).read(), axis)
-        box[axis] = slice(0, reversed_part.shape[axis])
-        np.copyto(out[tuple(box)], reversed_part, where=chosen)
+        np.copyto(out[tuple(target_box)], reversed_part, where=has_length[lengths_box])
     return out
 
 
@@ -234,9 +239,9 @@ def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
     values gives the lengths, else None.
     """
     fetch_sources(plan, job.values, job.lengths)
+    # Only a sink in memory has no file. Where the output is held in memory, so may be its lengths.
     is_in_memory = not sink.next_to
     with Substitutes(plan, sink.next_to) as substitutes:
-        # Where the output is held in memory, so may be its lengths.
         ready = substitutes.prepare_job(job, holds_lengths=is_in_memory)
         output = substitutes.derive_output(ready)
         target = substitutes.open_unchunked_sink(sink, ready.values)
@@ -252,9 +257,10 @@ def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
 
 
 def _count_for_notes(job: Job, lengths: Source, plan: Plan) -> tuple[int, int | None]:
-    """What `reverse_into` returns; nothing else is counted, which would take longer.
+    """The two numbers that `reverse_into` returns, of which only the needed one is counted.
 
-    `lengths` are those of all sequences: each of the lengths that the user gave, equally often.
+    `lengths` has one for each sequence: each of the lengths that the user gave is in it `repeats`
+    times.
     """
     size = job.values.sizes[job.axis]
     count = lengths.desc.element_count
@@ -422,7 +428,7 @@ def verify(job: Job, sink: Sink, plan: Plan) -> None:
 
 
 def count_lengths(job: Job, resources: Resources) -> LengthCounts:
-    """The counts of the job's lengths, each as often as the user gave it."""
+    """The counts of the job's lengths as the user gave them, not repeated along other axes."""
     return count_for_size(job.given_lengths, job.values.sizes[job.axis], resources)
 
 

@@ -12,7 +12,7 @@ from revseq_cli.formats.pipes import refuse_shared
 from revseq_cli.formats.references import Reference
 from revseq_cli.operator.spec import SYSTEMS, FeatureLevel
 
-NO_BATCH = "none"  # a batch axis that is typed: there is none
+NO_BATCH = "none"  # what the user types as the batch axis to say that there is none
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ _BATCH_TASKS = 256  # at most, in one batch
 
 @dataclass(frozen=True)
 class Task:
-    """The work on one block; it pickles.
+    """The work on one block, which can be pickled.
 
     `step` gets what the read tasks read, and the block writer stores its result.
     """
@@ -76,7 +76,10 @@ def run_tasks(
 def _make_batches(
     tasks: Iterable[Callable[[], Any]], plan: Plan, executor: Cluster | Workers
 ) -> Iterator[Callable[[], list[Any]]]:
-    """The tasks in batches, the largest first, so that all workers end together.
+    """The tasks in batches: first one task, then large batches, and small ones at the end.
+
+    After the one task, a worker is busy while the first large batch is pickled. The small batches
+    let all workers end together.
 
     If values go from process to process, a batch is one task. Otherwise batches save time: to
     submit one takes 0.6 ms of this process. For 2 GiB in blocks of 4 MiB, that is 0.3 s block by
@@ -87,7 +90,7 @@ def _make_batches(
     most = 1
     if not plan.carries_values:
         most = min(_BATCH_TASKS, thresholds.BATCH_ELEMENTS // max(1, plan.blocks.elements))
-    size = 1  # of the first batch
+    size = 1
     while batch := tuple(itertools.islice(tasks, size)):
         yield partial(_run_batch, batch)
         left -= len(batch)

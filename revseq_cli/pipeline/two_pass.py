@@ -192,15 +192,15 @@ class _Stripe:
         first = max(0, shortest - rows.stop)
         window = slice(first, longest - rows.start)
         moving = self._read_rows(file, window).reshape(-1)
-        # Where in `moving` the elements of row 0 come from; those of row r come from r rows above.
-        # An element that stays has no source there: its index is clipped, and not used.
-        source_rows = lengths - 1 - first
-        sources = source_rows * self.width + np.arange(self.width)
+        # An element of row r comes from row length - 1 - r - first of `moving`. In the example,
+        # `first` is 1, and row 2 comes from rows 1 and 2 of `moving`. For an element that stays,
+        # this is below 0: the index is clipped, and what it gives is not used.
+        sources_of_row_0 = (lengths - 1 - first) * self.width + np.arange(self.width)
         at_once = max(1, thresholds.TILE // self.width)
         for top in range(rows.start, rows.stop, at_once):
             bottom = min(top + at_once, rows.stop)
             r = np.arange(top, bottom)[:, None]
-            moved = moving.take(sources - r * self.width, mode="clip")
+            moved = moving.take(sources_of_row_0 - r * self.width, mode="clip")
             target = out[top - rows.start : bottom - rows.start]
             if bottom <= shortest:
                 target[...] = moved

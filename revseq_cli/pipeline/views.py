@@ -28,7 +28,7 @@ AxisMap = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class ComputedTask:
-    """A read task that calls `step` with what other read tasks read; it pickles if `step` does."""
+    """A read task that calls `step` with what other read tasks read; picklable if `step` is."""
 
     step: Callable[..., Array]
     read_tasks: tuple[ReadTask, ...]
@@ -82,7 +82,7 @@ class View(Source):
         self.source.recheck()
 
     def original_for(self, _output: str) -> None:
-        """None: an output is no copy of the file of the source, which has other elements."""
+        """None: the source's file has other elements, so that no output begins as its copy."""
 
     def meaning(self) -> Meaning | None:
         return self.source.meaning()
@@ -112,7 +112,7 @@ def as_bytes(source: Source) -> Source:
 
 
 def _read_bytes(source: Source, region: Region) -> ComputedTask:
-    """The task of a region, in a function of the module so that the source pickles."""
+    """The task of a region, in a function of the module so that the source can be pickled."""
     return ComputedTask(operator.methodcaller("view", np.uint8), (source.read_task(region),))
 
 
@@ -149,9 +149,14 @@ class PlacedSource(View):
         return _repeat(self._axis_map, self.sizes, self.source.read())
 
     def in_memory(self, most: int) -> PlacedSource:
-        """A copy in memory, if it has at most `most` bytes and each block would decode it again."""
+        """The same with its lengths in memory, if they are few and each block would decode them.
+
+        They are few if they take at most `most` bytes. Otherwise, this is the source itself.
+        """
+        if self.chunks is None:
+            return self
         most = min(most, 8 * thresholds.LENGTHS_AT_ONCE)
-        if self.chunks is None or self.source.desc.total_bytes > most:
+        if self.source.desc.total_bytes > most:
             return self
         source = MemorySource.of(self.source)
         return PlacedSource(source, self._values_sizes, self._axis, self._axis_map)
