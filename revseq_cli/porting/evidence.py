@@ -334,8 +334,8 @@ def _choose_sequences(sequences: Sequences, wrong: Array, most: int) -> list[Arr
 def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
     """At most so many indices of a dimension.
 
-    The first ones are those of examples with both neighbours. Then come some that are spread over
-    the dimension, and then those of the other examples.
+    They are chosen in this order: those of examples and of their neighbours, some that are spread
+    over the dimension, and those of the other examples.
     """
     count = min(most, size)
     # With room for 4 indices for each example, all have both neighbours, and some indices are
