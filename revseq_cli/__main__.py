@@ -29,7 +29,7 @@ _ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 def main() -> NoReturn:
     """Run the command, and end the process with its exit status, or by the signal that came."""
-    signals.watch()
+    signals.handle_signals()
     _open_streams()
     # revseq needs no linear algebra, whose threads cost start-up time and memory, in workers too.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -20,8 +20,8 @@ from revseq_cli.commands.values import complete_files
 from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import (
     DiskFullError,
-    FileThereError,
     MissingFileError,
+    NameTakenError,
     RevseqError,
     UsageError,
 )
@@ -186,7 +186,7 @@ def _run_jobs(
     ):
         yield from skipped
         for outcome in outcomes:
-            if isinstance(outcome.error, FileThereError):
+            if isinstance(outcome.error, NameTakenError):
                 outcome.error.set_hint(_RERUN_HINT)
             yield outcome
             advance(1)

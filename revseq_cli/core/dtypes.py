@@ -171,7 +171,8 @@ def as_typed(
     kind = f"untyped bytes ({dtype.str})"
     if not fitting:
         raise DataTypeError(kind, "numbers of 1, 2, 4, 8 or 16 bytes", where=where)
-    # ml_dtypes saves BFLOAT16 as |V2, so that it is likely. Of other bytes only the writer knows.
+    # ml_dtypes saves BFLOAT16 as |V2, so that it is likely. Only the writer knows what other bytes
+    # are.
     if DataType.BFLOAT16 in fitting:
         hint = f"if they are {DataType.BFLOAT16.name}, add --dtype {DataType.BFLOAT16.name}"
         raise DataTypeError(kind, hint=hint, where=where)

@@ -46,7 +46,7 @@ def hide(secret: str) -> None:
 
 
 def without_secrets(text: str) -> str:
-    """The text without the texts that were hidden, and without users and queries of addresses."""
+    """The text without the secrets that `hide` got, and without users and queries of addresses."""
     for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, "")
     if "://" not in text:
@@ -60,10 +60,10 @@ def can_be_typed(text: str) -> bool:
 
 
 def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
-    """The one of the words that was most likely meant, among the first thousands.
+    """The one of the first 5,000 words that was most likely meant.
 
-    "" if none or several are near. Two words are near if at least the share `least` of them is
-    equal, and if they have the same digits: v2 is not v1 mistyped.
+    "" if none is near, or if two are equally near. Two words are near if difflib's ratio of them is
+    at least `least`, and if they have the same digits: v2 is not v1 mistyped.
     """
     import difflib  # only errors need it
 
@@ -76,8 +76,9 @@ def nearest(word: str, words: Iterable[str], least: float = 0.6) -> str:
     ]
     if not near:
         return ""
-    first, *others = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
-    return "" if first in others else folded[near[0]]
+    best, *others = [difflib.SequenceMatcher(None, name, typed).ratio() for name in near]
+    is_tie = best in others
+    return "" if is_tie else folded[near[0]]
 
 
 def _fold(word: str) -> str:
@@ -227,13 +228,13 @@ class MissingFileError(TensorIOError):
     """A file that is not there."""
 
 
-class FileThereError(TensorIOError):
+class NameTakenError(TensorIOError):
     """A new file whose name is taken."""
 
 
-def make_exists_error(name: str) -> FileThereError:
+def make_exists_error(name: str) -> NameTakenError:
     """The error for an output whose name is taken."""
-    return FileThereError("exists already", hint="to replace it, add --overwrite", where=name)
+    return NameTakenError("exists already", hint="to replace it, add --overwrite", where=name)
 
 
 class DiskFullError(TensorIOError):
@@ -244,8 +245,8 @@ class EngineError(RevseqError):
     """Work that does not fit into its memory, or that its workers could not do."""
 
 
-# What Python raises when memory is out. It is a SystemError if a library has lost the MemoryError,
-# so that a function of it fails without an error.
+# What Python raises when memory runs out. It is a SystemError if a C function of a library has lost
+# the MemoryError, and fails without setting an error.
 MEMORY_ENDED = (MemoryError, SystemError)
 
 

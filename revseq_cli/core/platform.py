@@ -118,7 +118,7 @@ def write_at(fd: int, data: memoryview, offset: int) -> int:
 
 
 def copy_range(source: int, target: int, offset: int, to: int, count: int) -> int:
-    """The number of bytes that the system has copied by itself; 0 if it cannot."""
+    """Let the system copy bytes from file to file; how many it copied, and 0 if it cannot."""
     if sys.platform != "linux" or not hasattr(os, "copy_file_range"):
         return 0
     try:
@@ -260,7 +260,7 @@ def sync_file(fd: int) -> None:
 def sync_folder(path: str) -> None:
     """Return when the names in a folder are on the disk.
 
-    Windows writes them in the order in which they were given.
+    Windows needs no call: it writes names in the order in which they were given.
     """
     if sys.platform != "win32":
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -279,7 +279,8 @@ def give_rights(fd: int, like: os.stat_result) -> None:
         return  # it has those of its folder
     mode = like.st_mode & 0o777  # without set-user-ID and the like: a tensor is not executed
     has_group = _change_owner(fd, like.st_uid, like.st_gid) or _change_owner(fd, -1, like.st_gid)
-    if not has_group:  # another group gets the rights of all others
+    if not has_group:
+        # The file keeps this user's group, whose members had only the rights of others.
         rights_of_others = mode & 0o007
         mode = mode & 0o707 | rights_of_others << 3
     with contextlib.suppress(PermissionError):  # some file systems set modes of their own
@@ -295,7 +296,7 @@ def _change_owner(fd: int, user: int, group: int) -> bool:
 
 
 def rename_file(temporary: str, final: Path, *, free: bool) -> None:
-    """Give a file its name in one step; FileExistsError if it must be `free` but is taken."""
+    """Give a file its name in one step. With `free`, FileExistsError if the name is taken."""
     if not free:
         Path(temporary).replace(final)
     elif sys.platform == "win32":
@@ -366,7 +367,7 @@ _ACCESS_DENIED = 5
 
 
 def is_in_use(error: OSError) -> bool:
-    """Whether the error is that another program keeps others from the file."""
+    """Whether the error says that another program has locked the file."""
     return getattr(error, "winerror", 0) in _IN_USE
 
 
@@ -458,7 +459,7 @@ def plain_path(path: str) -> str:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths of one file, which may not exist yet.
+    """A key that two real paths share if they name one file, which may not exist yet.
 
     Capitals and small letters are equal on systems where they name the same file.
     """
@@ -491,7 +492,10 @@ def _escape_character(c: str) -> str:
 
 
 def as_argument(path: str) -> str:
-    """The name of a file as one word of a command line, which is taken for nothing else."""
+    """The name of a file as one word of a command line.
+
+    The command does not take it for an option, nor for a tensor as text.
+    """
     if _UNLIKE_A_FILE.match(path):
         path = f"./{path}"
     return quote(path)
@@ -511,7 +515,7 @@ def expand_pattern(word: str) -> list[str]:
 
 
 def pip(words: str) -> str:
-    """The command with which pip changes the packages of this Python, not those of another one."""
+    """A pip command that is sure to be about this Python, and not about another one."""
     import shutil  # few messages are about packages
 
     if not sys.executable:

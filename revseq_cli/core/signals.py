@@ -43,7 +43,7 @@ class Stopped(BaseException):
     """
 
 
-def watch() -> None:
+def handle_signals() -> None:
     """Let signals stop this process in an orderly way.
 
     Only the command does so, not a program that imports the package.
@@ -54,7 +54,7 @@ def watch() -> None:
 
 @contextlib.contextmanager
 def defer() -> Iterator[None]:
-    """Only note signals inside, where there is work to undo.
+    """Inside, where there is work to undo, signals are only noted.
 
     `check`, or the end of the context, then raises Stopped.
     """

@@ -25,7 +25,7 @@ Region = tuple[slice, ...]
 class DataType(Enum):
     """The data types, each with its kind and its size in bytes.
 
-    DirectML's feature levels have none from BOOL on: those need feature level none.
+    BOOL and the data types below it are not in DirectML: they need --feature-level none.
 
     A minifloat has a third entry, its layout, which tells data types of the same size apart.
     """
@@ -121,7 +121,7 @@ MOST_DIMENSIONS = 64  # NumPy's limit; DirectML's feature levels accept fewer
 
 
 def numbers_of(rank: int) -> str:
-    """The numbers of that many dimensions: 0 to 2, or 0 if there is only one."""
+    """The indices of that many dimensions, in words: 0 to 2, or 0 if there is only one."""
     return f"0 to {rank - 1}" if rank > 1 else "0"
 
 

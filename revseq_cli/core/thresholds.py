@@ -11,15 +11,16 @@ from __future__ import annotations
 WORTH_PROCESSES = 1 << 28
 WORTH_PROCESSES_WITH_FILTERS = 1 << 25  # of chunks that are encoded, which takes longer
 PROCESS_BYTES = 16 << 20  # memory for each process: its blocks, and some 5 MiB of its own
-# Elements of tasks that are submitted together: it costs little, and they are soon done.
+# The most elements in the blocks of a batch of tasks, which are submitted together: a larger batch
+# would not be done soon.
 BATCH_ELEMENTS = 1 << 23
 
-# The input of a block, where the memory allows. It is so large that it costs little to open a file
-# for it, and so small that it is still in the cache when it is written. Of 1, 4 and 16 MiB, this
-# was the fastest.
+# The input of a block, where the memory allows: large enough that opening a file for it costs
+# little, and small enough that it is still in the cache when it is written. Of 1, 4 and 16 MiB,
+# this was the fastest.
 BLOCK_BYTES = 1 << 22
 CHEAP_RUN = 1 << 14  # of a file: worth a system call
-CACHE_LINE = 1 << 6  # of a CPU: runs are whole lines even where memory is short
+CACHE_LINE = 1 << 6  # runs are whole cache lines, even where memory is short
 LENGTHS_AT_ONCE = 1 << 20  # lengths that are read together
 SCANNED_AT_ONCE = 1 << 14  # elements of masks and casts, which take several times their memory
 
@@ -35,14 +36,13 @@ LONG_RUN = 1 << 16  # of that file, where the memory allows
 TILE_BYTES = 1 << 18  # a tile that fits a core's second cache, with what is made of it
 TILE = 1 << 16  # elements of a tile whose indices have 16 bits
 TILE_ROW = 1 << 14  # elements of a tile at one outer index: at most a quarter of TILE
-# Sequences are reversed one by one if there are only so many of them, or if each has so many
-# elements. So are columns of so many elements.
-FEW_SEQUENCES = 8
-LONG_SEQUENCE = 384
-LONG_COLUMN = 512
+# Sequences are reversed one by one if there are few of them, or if they are long.
+FEW_SEQUENCES = 8  # at most
+LONG_SEQUENCE = 384  # elements, at least
+LONG_COLUMN = 512  # elements, at least, of a sequence whose elements do not lie next to each other
 WINDOWS = (32, 2048)  # the least and the most elements of sequences that are moved whole
 WINDOW_WORD = 4  # bytes of the largest words of sequences that are moved whole
-WIDE_WORD = 32  # a word that may be gathered from anywhere: it is half a line of the cache
+WIDE_WORD = 32  # half a cache line: from this size on, gathering words costs little
 PACKED_ROW = (64, 512)  # the least and the most of a row of packed columns
 PACKED = 1 << 22  # all such rows, which stay in the cache
 
@@ -52,9 +52,12 @@ PACKED = 1 << 22  # all such rows, which stay in the cache
 # than the cache does.
 LARGE_RUN = 1 << 20
 BOUNCE_BYTES = 1 << 20  # of memory that they go through, a multiple of a page
-# So many processes write a file in memory one after another; more of them write through mappings.
+# Up to so many processes write to a file in memory with ordinary writes, which the system does in
+# turn. If there are more, they write through mappings.
 WRITERS_IN_TURN = 4
-MOST_EDGES = 1 << 10  # of large runs, each less than a page, that are written together
+# Edges that are gathered before they are written. An edge is the part of a large run before its
+# first whole page, or after its last one.
+MOST_EDGES = 1 << 10
 # Runs of a block whose positions are computed together: each takes some 100 bytes.
 RUNS_AT_ONCE = 1 << 12
 COPIED_AT_ONCE = 1 << 26  # of a file that is copied whole
@@ -69,5 +72,5 @@ REMOTE_KEPT = 1 << 24  # of such blocks
 REMOTE_GAP = 1 << 17  # between two runs that are fetched as one range
 REMOTE_PIECE = 1 << 23  # the most of a range, and a part of an upload
 REMOTE_WORTH_LISTING = 4  # files in a folder whose states are asked for
-REMOTE_PREVIEW = 5 << 18  # of the chunks that a preview reads
+REMOTE_PREVIEW = 5 << 18  # the most of the chunks that a preview reads
 REMOTE_WHOLE = 1 << 21  # the largest file from a server that sends no ranges

@@ -20,7 +20,7 @@ One file has several names. For a file x.npy, to which a link link.npy leads, th
 | `parse_name`    | the path; for file:///x.npy, too      | an `Address`, which hides its secrets |
 | `absolute`      | /folder/link.npy: still the link      | the address                           |
 | `make_resolver` | /folder/x.npy: the file itself        | the address                           |
-| `name_key`      | what is equal for two such real paths | `canonical`: equal for all aliases    |
+| `name_key`      | a key that such real paths share      | `canonical`: one for all aliases      |
 | `file_key`      | the `name_key` of the file itself     | `canonical`                           |
 """
 
@@ -108,20 +108,22 @@ def recheck(path: str, identity: Identity) -> None:
 
 
 def refresh_states(paths: Collection[str]) -> None:
-    """Ask for the states of remote files together, before the `recheck` of each of them."""
-    if all(map(is_address, paths)):
+    """Ask for the states of the remote files among these together, before the `recheck` of each."""
+    remote = [path for path in paths if is_address(path)]
+    if remote:
         from revseq_cli.files.remote import states
 
-        states.refresh_states(paths)
+        states.refresh_states(remote)
 
 
 @_or_remote("fetched")
 def fetch(path: str, identity: Identity) -> None:
-    """Fetch a remote file of which all will be read; nothing is done for one of this machine.
+    """Fetch a remote file of which all will be read.
 
     From now on this process, and its forks, find its bytes here, if the temporary folder has room
     for them.
     """
+    # A file of this machine need not be fetched.
 
 
 def fetch_for_jobs(paths: Iterable[str]) -> AbstractContextManager[None]:
@@ -165,7 +167,7 @@ def forget_folders() -> None:
 
 
 def waits_for_servers(path: str) -> bool:
-    """Whether to read or write the file is mostly to wait."""
+    """Whether reading or writing the file is mostly waiting."""
     return is_address(path)
 
 
@@ -175,12 +177,18 @@ def count_requests(path: str, size: int) -> int:
 
 
 def least_run(path: str) -> int:
-    """The fewest bytes of a run that is worth a read by itself."""
+    """The fewest bytes of a run that is worth a read by itself.
+
+    Blocks with shorter runs are made larger, or go through a temporary file.
+    """
     return thresholds.LONG_RUN if is_address(path) else thresholds.SHORT_RUN
 
 
-def cheap_run(path: str) -> int:
-    """The bytes of a run that make up for the time of its request; 0 for a file of this machine."""
+def run_worth_request(path: str) -> int:
+    """The bytes of a run that make up for the time of its request; 0 for a file of this machine.
+
+    Blocks of a remote file are cut into runs of that size, where the memory allows.
+    """
     return thresholds.REMOTE_RUN if is_address(path) else 0
 
 
@@ -197,7 +205,8 @@ def exists(path: str) -> bool:
 def is_folder(path: str, *, assumed: bool = False) -> bool:  # noqa: ARG001 - of an address
     """Whether it is a folder, or files are below that address.
 
-    The server of an address is not asked if the folder is `assumed`.
+    With `assumed`, an address is taken for a folder, and its server is not asked. A folder of this
+    machine is looked at in any case.
     """
     return os.path.isdir(path)
 
@@ -225,7 +234,8 @@ def list_files(path: str, *, again: bool = False) -> dict[str, Identity] | None:
 
 @_or_remote("folder")
 def keep(path: str, content: object) -> None:
-    """Keep what a format has made of a remote folder, until the job ends."""
+    """Keep what a format has read from a remote folder, its `content`, until the job ends."""
+    # A folder of this machine is quick to read again.
 
 
 @_or_remote("folder")
@@ -297,8 +307,9 @@ def split_address(
 ) -> tuple[Address, str | None] | None:
     """An address, and the name that follows it after ::, or None; None for a path of this machine.
 
-    The first :: after a suffix that `has_suffix` knows ends the address. Elsewhere the key of an
-    object that exists may have :: in it.
+    The first :: after a suffix that `has_suffix` knows ends the address. If there is none, the
+    whole text is the address if such an object exists, since a key may have :: in it. Otherwise the
+    first :: ends the address.
     """
     if not is_address(text):
         return None
@@ -332,17 +343,17 @@ def make_resolver() -> Callable[[str], str]:
 
 
 def name_key(path: str) -> str:
-    """What is equal for two real paths, or two addresses, of one file, which may not exist yet."""
+    """A key that all real paths, or all addresses, of one file share; it may not exist yet."""
     return canonical(path) if is_address(path) else platform.name_key(path)
 
 
 def file_key(path: str) -> str:
-    """What is equal for all names of one file, links and addresses among them."""
+    """A key that all names of one file share, links and addresses among them."""
     return name_key(path if is_address(path) else platform.real_path(path))
 
 
 def join(folder: str, name: str) -> str:
-    """What has that name in a folder or at an address, whose credentials it keeps."""
+    """The path of a name in a folder, or below an address, of which it keeps the credentials."""
     if is_address(folder):
         return Address(f"{Address(folder).full.rstrip('/')}/{name}".rstrip("/"))
     return os.path.join(folder, name) if name else folder
@@ -362,16 +373,18 @@ def new_file(
     return kind(path, overwrite=overwrite, inputs=inputs)
 
 
-def new_version(path: str, unchanged: Identity | None, inputs: Iterable[Identity] = ()) -> NewFile:
-    """A file of this machine to write, which replaces the one that was so at `unchanged`.
+def new_version(path: str, unchanged: Identity, inputs: Iterable[Identity] = ()) -> NewFile:
+    """A new version of a file of this machine, which must still be as it was at `unchanged`."""
+    from revseq_cli.files.new import NewVersion
 
-    With None, it is a folder that replaces the one of its name.
-    """
-    from revseq_cli.files.new import NewFolderVersion, NewVersion
-
-    if unchanged is None:
-        return NewFolderVersion(path, overwrite=True, inputs=inputs)
     return NewVersion(path, unchanged, inputs)
+
+
+def new_folder_version(path: str, inputs: Iterable[Identity] = ()) -> NewFile:
+    """A new version of a folder of this machine."""
+    from revseq_cli.files.new import NewFolderVersion
+
+    return NewFolderVersion(path, overwrite=True, inputs=inputs)
 
 
 def can_be_added_to(path: str) -> bool:
@@ -404,7 +417,5 @@ def folder_of_temporary_files(path: str) -> Path:
 
 @_or_remote("new")
 def remove_partial_store(path: str, mark: str) -> None:
-    """Remove a store at an address that jobs with that mark have written in part.
-
-    What workers leave on this machine are temporary files, which the batch removes.
-    """
+    """Remove a store at an address that jobs with that mark have written in part."""
+    # On this machine, workers leave only temporary files, which the batch removes.

@@ -31,7 +31,7 @@ def fill_from(file: NewFile, path: str, unchanged: Identity, parts: Iterable[Cop
 
 
 def copy_file(path: str, new: str, name: str) -> None:
-    """Copy a regular file to the new path `new`, which is in the temporary folder of `name`."""
+    """Copy a regular file to `new`, a path inside the temporary folder of the output `name`."""
     with open_file(path) as source:
         with wrap_os_errors(name, "write"):
             os.close(platform.create_file(new, 0o666))

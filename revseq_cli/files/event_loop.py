@@ -20,7 +20,7 @@ _LONGEST_FAREWELL = 10.0
 
 
 def thread_key() -> tuple[int, int]:
-    """What tells this thread from all others, those of other processes among them."""
+    """A key of this thread, which no thread of another process has, either."""
     return os.getpid(), threading.get_ident()
 
 
@@ -65,7 +65,7 @@ def run_together(
 ) -> list[_Result]:
     """The results of coroutines, of which at most so many run at once.
 
-    After an error, all others are cancelled, and have ended when this raises it. A signal does the
+    After an error, the others are cancelled, and have ended before it is raised. A signal does the
     same, and raises Stopped, unless `stops` is false.
     """
     if not works:

@@ -78,7 +78,7 @@ class InputFile(ABC):
     def stream(self) -> BinaryIO:
         """The file as a stream without a buffer, since others may read from it meanwhile.
 
-        To close it does nothing.
+        Closing it does nothing.
         """
 
     def read_runs(self, runs: Iterable[tuple[int, memoryview]]) -> None:

@@ -122,7 +122,7 @@ class OutputFile:
     """A new file of this machine that is open for writing, by its descriptor `fd`.
 
     `name` is what to call it. A file in memory that many processes write is written through the
-    mapping `pages`, since positioned writes of one file wait for each other there: on 16 cores,
+    mapping `pages`, since positioned writes to one such file wait for each other: on 16 cores,
     2 GiB took 1.20 s by writes, and 0.85 s through mappings.
     """
 
@@ -265,8 +265,8 @@ def open_to_write(path: str, name: str) -> Iterator[OutputFile]:
 def flush_file(path: str, template: os.stat_result | None = None) -> None:
     """Return when the file is on the disk, with the owner and the mode of `template`.
 
-    OSError if it cannot be flushed; there is no second try, since the system may report success
-    then.
+    OSError if it cannot be flushed. It is not tried again: the system may report success for a
+    second try although data is lost.
     """
     # Opened before the rights are given, which may allow nobody to write.
     fd = retry_while_in_use(lambda: platform.open_descriptor(path, platform.UPDATE))

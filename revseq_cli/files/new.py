@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import FileThereError, TensorIOError, make_exists_error
+from revseq_cli.core.errors import NameTakenError, TensorIOError, make_exists_error
 from revseq_cli.files.address import is_address, local_path
 from revseq_cli.files.input_file import Identity, identity_of
 from revseq_cli.files.local import flush_file, open_to_write
@@ -61,7 +61,7 @@ def has_batch_mark(name: str, mark: str) -> bool:
 
 
 def is_of_this_batch(name: str) -> bool:
-    """Whether it is a temporary name of the batch whose job this process does, if it does one."""
+    """Whether it is a temporary name of the batch for which this process works, if any."""
     return bool(_mark) and has_batch_mark(name, _mark)
 
 
@@ -74,10 +74,10 @@ def make_input_error(name: str) -> TensorIOError:
 class NewFile:
     """What is written under a temporary name, and gets its own name when it is complete.
 
-    To make one checks the name before any work, and writes nothing. Then `FileTransaction` calls
-    the steps `create`, `flush`, `take_name` and `flush_folder`, and in any case `remove`. Each
-    raises the OSError of the system. Here, the steps are those of a temporary file without a name
-    to take, which need not be on the disk.
+    Making one checks the name before any work, and writes nothing. Then `FileTransaction` calls the
+    steps `create`, `flush`, `take_name` and `flush_folder`, and in any case `remove`. Each raises
+    the OSError of the system. In this class, they are the steps of a file that stays temporary: it
+    is not flushed, and gets no name.
 
     `name` is what to call it in an error. `temporary` is the path of the temporary file on this
     machine, which exists if `is_created`. Other temporary files of the job are next to the file
@@ -227,7 +227,7 @@ class NewLocalFile(_NewLocal):
         try:
             retry_while_in_use(rename, platform.keeps_name)
         except FileExistsError:
-            raise FileThereError(_CREATED_MEANWHILE, "a new file", _REPLACE, self.name) from None
+            raise NameTakenError(_CREATED_MEANWHILE, "a new file", _REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not platform.keeps_name(e):
                 raise
@@ -239,9 +239,9 @@ def _is_writable(folder: Path) -> bool:
 
 
 class NewVersion(NewLocalFile):
-    """A file to write that replaces the one of its name, a copy of that one with something added.
+    """A new version of a file: a copy of it with something added, which replaces it at the end.
 
-    It gets its name only if that file is as it was at `unchanged`: what another program adds in the
+    It does so only if the old file is as it was at `unchanged`: what another program adds in the
     meantime is not lost.
     """
 
@@ -309,13 +309,13 @@ class NewFolder(_NewLocal):
 
 
 class NewFolderVersion(NewFolder):
-    """A folder to write that replaces the one of its name, a copy of that one with something added.
+    """A new version of a folder: a copy of it with something added, which replaces it at the end.
 
-    It gets its name only if no file below that folder has changed in the meantime. Where the system
-    can, the two folders change their names in one step.
+    It does so only if no file below the old folder has changed in the meantime. Where the system
+    can, the two folders exchange their names in one step.
     """
 
-    _originals: Mapping[str, os.stat_result]  # the files below that folder, by their paths there
+    _originals: Mapping[str, os.stat_result]  # the files below the old folder, by their paths there
 
     def _refuse_name(self) -> None:
         with wrap_os_errors(self.name, "write"):

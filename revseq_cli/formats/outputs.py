@@ -45,7 +45,7 @@ def create_sink(
     if own_file:
         file = files.new_version(own_file.path, own_file.identity, inputs)
     elif replaces_store and _is_only_store(path, row):
-        file = files.new_version(path, None, inputs)
+        file = files.new_folder_version(path, inputs)
     else:
         # There was no file to add the tensor to. If another command creates it during the work, it
         # is not replaced, even with --overwrite.

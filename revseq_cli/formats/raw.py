@@ -212,7 +212,7 @@ class RawSource(Source):
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
         alignments = list_cut_alignments(self.dtype, self.sizes, self.order)
-        run = files.cheap_run(self.path) // self.dtype.itemsize
+        run = files.run_worth_request(self.path) // self.dtype.itemsize
         if run:
             alignments.insert(0, find_run_region(run, self.sizes, self.order))
         return alignments

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.needs("signals")
 LOOP = """
 import ctypes, time
 from revseq_cli.core import signals
-signals.watch()
+signals.handle_signals()
 with signals.defer():
     print("begun", flush=True)
     {}
@@ -135,7 +135,7 @@ def test_a_reader_that_takes_nothing_does_not_keep_the_command(tmp_path):
     script = """
 import sys, revseq_cli.__main__ as m
 from revseq_cli.core import signals
-signals.watch()
+signals.handle_signals()
 sys.stdout = m._text_stream(sys.stdout)
 try:
     with signals.defer():

@@ -28,12 +28,13 @@ import servers  # noqa: E402
 import zarr  # noqa: E402
 from click.testing import CliRunner  # noqa: E402
 
+from revseq_cli import files  # noqa: E402
 from revseq_cli.commands.cli import cli  # noqa: E402
-from revseq_cli.core import thresholds  # noqa: E402
+from revseq_cli.core import platform, thresholds  # noqa: E402
 from revseq_cli.core.errors import RevseqError, without_secrets  # noqa: E402
 from revseq_cli.files import close as close_files  # noqa: E402
 from revseq_cli.files.address import Address  # noqa: E402
-from revseq_cli.files.remote import faults, new  # noqa: E402
+from revseq_cli.files.remote import faults, new, states  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata")
 SIZES, LENGTHS = (6, 40_000), np.array([3, 0, 40_000, 2, 39_000, 1], np.uint32)
@@ -730,6 +731,20 @@ def test_secrets_of_an_address(revseq, address):
         assert "SECRET" not in done.out + done.err
     Address(address)
     assert "SECRET" not in without_secrets(f"cannot open {address!r} or {address}")
+
+
+def test_a_secret_with_a_control_character_is_hidden_in_a_quoted_word():
+    Address("s3://key:SEC\tRET@box/x.npy")
+    assert "RET" not in without_secrets(platform.quote("--name=SEC\tRET"))
+
+
+def test_only_remote_inputs_are_asked_for_their_states(monkeypatch):
+    asked = []
+    monkeypatch.setattr(states, "refresh_states", asked.append)
+    files.refresh_states(["n.npy", "s3://box/x.npy"])
+    files.refresh_states(["n.npy"])
+    files.refresh_states([])
+    assert asked == [["s3://box/x.npy"]]
 
 
 @pytest.mark.parametrize("name", ["x.npy", "x.h5", "x.zarr"])

@@ -76,11 +76,11 @@ _RENEWALS = {
 
 
 class NoRightError(TensorIOError):
-    """The server does not let us."""
+    """The server refuses access."""
 
 
 class ServerError(Exception):
-    """A web server's answer that is no file.
+    """A web server's answer that is not a file.
 
     `pause` is the number of seconds after which the server wants to be asked again.
     """
@@ -94,7 +94,7 @@ class ServerError(Exception):
 
 @dataclass(frozen=True)
 class Fault:
-    """What a library's error says: the status of HTTP, or 0, the store's own code, and its words.
+    """What a library's error says: the HTTP status (or 0), the store's own code, and its message.
 
     `cause` is the first error, for which s3fs and fsspec raise an OSError.
     """
@@ -170,9 +170,9 @@ def _join_lines(words: str) -> str:
 
 
 async def retry(call: Callable[[], Coroutine[Any, Any, _Result]]) -> _Result:
-    """The result of a call, which is tried three times if the server is busy.
+    """The result of a call, which is tried up to three times while the server is busy.
 
-    If it is silent, the call is tried twice: each try waits for half a minute.
+    After a silence, which takes half a minute, it is tried only once more.
     """
     was_silent = False
     for pause in _PAUSES:

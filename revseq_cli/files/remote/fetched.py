@@ -64,14 +64,17 @@ class RemoteCache:
 
     copies: dict[str, _Copy]
     copies_for_jobs: dict[str, _Copy]
-    listings: dict[str, dict[str, Identity]]
+    listings_of_batch: dict[str, dict[str, Identity]]
     memory: int
 
 
 def copy_cache() -> RemoteCache:
     """What this process knows."""
     return RemoteCache(
-        _copies.by_address, _copies_for_jobs.by_address, states.listings, memory_limit()
+        _copies.by_address,
+        _copies_for_jobs.by_address,
+        states.listings_of_batch,
+        memory_limit(),
     )
 
 
@@ -79,7 +82,7 @@ def take_cache(cache: RemoteCache) -> None:
     """Know what another process knows."""
     _copies.by_address.update(cache.copies)
     _copies_for_jobs.by_address.update(cache.copies_for_jobs)
-    states.listings.update(cache.listings)
+    states.listings_of_batch.update(cache.listings_of_batch)
     limit_memory(cache.memory)
 
 
@@ -111,7 +114,7 @@ def open_file(path: str, unchanged: Identity | None = None, name: str = "") -> I
 def is_folder(path: str, *, assumed: bool = False) -> bool:
     """Whether files are below an address and none is there, as far as its server lists them.
 
-    The server is not asked if it is `assumed`.
+    With `assumed`, the answer is yes, and the server is not asked.
     """
     if assumed:
         return True
@@ -126,7 +129,10 @@ def is_folder(path: str, *, assumed: bool = False) -> bool:
 
 
 def fetch(path: str, identity: Identity) -> None:
-    """Fetch a file, if there is room for it twice: most commands write one that is as large."""
+    """Fetch a file, if the temporary folder has room for twice its size.
+
+    Most commands also write an output that is as large.
+    """
     copy = _find_copy(path)
     is_fetched = copy is not None and copy.identity == identity
     is_small = identity.size <= thresholds.REMOTE_SMALL  # then it is kept whole in any case

@@ -161,8 +161,8 @@ class RemoteFile(InputFile):
     def _choose_more(self, first: int) -> set[int]:
         """The blocks to fetch with the block `first` before they are asked for.
 
-        These are all of a small file. Of another one, they are the next blocks if this fetch
-        follows the last one, and twice as many each time.
+        Of a small file, these are all blocks. Of a larger one, the next blocks are fetched early if
+        this fetch continues the last one: twice as many each time.
         """
         count = -(-self.identity.size // thresholds.REMOTE_BLOCK)
         if self.identity.size <= thresholds.REMOTE_SMALL:
@@ -196,15 +196,19 @@ class RemoteFile(InputFile):
 
     def _read_past_blocks(self, runs: list[_Run]) -> None:
         """Fill the buffers, of which no block is kept; those that are near each other together."""
-        groups = {group[0].offset: group for group in _group(_split_runs(runs))}
+        groups: dict[int, list[_Run]] = {}  # by the starts of their ranges
+        ranges = []
+        for group in _group(_split_runs(runs)):
+            start = group[0].offset
+            groups[start] = group
+            ranges.append(range(start, max(run.stop for run in group)))
 
         def fill(start: int, data: bytes) -> None:
             view = memoryview(data)
             for run in groups[start]:
                 run.buffer[:] = view[run.offset - start : run.stop - start]
 
-        stops = [max(run.stop for run in group) for group in groups.values()]
-        self._fetch_ranges(map(range, groups, stops), fill)
+        self._fetch_ranges(ranges, fill)
 
     def fetch_all(self, step: int, take: Callable[[int, bytes], None]) -> None:
         """Fetch the whole file in pieces of `step` bytes; `take` is as in `_fetch_ranges`."""

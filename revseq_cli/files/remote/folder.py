@@ -18,26 +18,27 @@ from revseq_cli.files.remote.states import list_below
 _FEW_CHUNKS = 3  # the first, the middle and the last
 _MANY_CHUNKS = 64
 
-# Of this job, by the canonical addresses of folders: the states of the files in each, and what a
-# format has made of it.
-_listings: dict[str, dict[str, Identity]] = {}
-_kept: dict[str, object] = {}
+# Until the job ends, by the canonical addresses of folders: the states of the files in each, and
+# what a format has read from it. Each job lists its folders anew, since it needs their present
+# state; `listings_of_batch` lasts for a whole batch.
+_listings_of_job: dict[str, dict[str, Identity]] = {}
+_contents: dict[str, object] = {}
 
 
 def forget_folders() -> None:
     """Forget all that was listed and kept."""
-    _listings.clear()
-    _kept.clear()
+    _listings_of_job.clear()
+    _contents.clear()
 
 
 def keep(path: str, content: object) -> None:
-    """Keep what a format has made of a remote folder, until the job ends."""
-    _kept[canonical(path)] = content
+    """Keep what a format has read from a remote folder, its `content`, until the job ends."""
+    _contents[canonical(path)] = content
 
 
 def find_kept(path: str) -> object:
     """What was kept of a remote folder in this job, or None."""
-    return _kept.get(canonical(path))
+    return _contents.get(canonical(path))
 
 
 def open_folder(path: str) -> Folder:
@@ -50,11 +51,11 @@ def list_files(path: str, *, again: bool = False) -> dict[str, Identity]:
 
     With `again`, they are listed now in any case.
     """
-    listing = _listings.get(canonical(path))
+    listing = _listings_of_job.get(canonical(path))
     if listing is None or again:
         listing = list_below(path)
         if not is_web(path):
-            _listings[canonical(path)] = listing
+            _listings_of_job[canonical(path)] = listing
     return listing
 
 
@@ -107,14 +108,14 @@ def require_one_of(path: str, names: Collection[str]) -> None:
 
 
 class RemoteFolder(Folder):
-    """The files below an address. What its server lists, and does not send, is an error."""
+    """The files below an address. A file that the server lists but does not send is an error."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._remote = connect(path)
 
     async def read(self, name: str, part: slice) -> bytes | None:
-        listing: Collection[str] | None = _listings.get(canonical(self.path))
+        listing: Collection[str] | None = _listings_of_job.get(canonical(self.path))
         if listing is not None and name not in listing:
             return None
         file = self._remote.below(name)

@@ -29,8 +29,8 @@ from revseq_cli.files.remote.connect import ask, ask_all, connect
 from revseq_cli.files.remote.faults import NoRightError, wrap_remote_errors
 from revseq_cli.files.remote.path import RemotePath
 
-# The kinds of stores to which a file is uploaded in one step. Others show it while it is uploaded.
-_WRITTEN = ("s3", "gs", "az")
+# The kinds of stores in which a file appears only when its upload is complete.
+_ATOMIC_STORES = ("s3", "gs", "az")
 _METADATA = (*STORE_FILES, ".zattrs", ".zmetadata")
 
 
@@ -51,8 +51,8 @@ class NewRemoteFile(NewFile):
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self.name = Address(path)
         self._overwrite = overwrite
-        own_number = states.hash_of(canonical(path))
-        if any(identity.device == own_number for identity in inputs):
+        device = states.device_of(path)  # the same for each file that was read at this address
+        if any(identity.device == device for identity in inputs):
             raise make_input_error(self.name)
         self._refuse_address()
         self._refuse_name()
@@ -65,7 +65,7 @@ class NewRemoteFile(NewFile):
         if scheme == "memory":
             found = "is in the memory of this process, and would be lost at its end"
             raise UsageError(found, "a file, or an address of a bucket", where=self.name)
-        if scheme not in _WRITTEN:
+        if scheme not in _ATOMIC_STORES:
             hint = "write it here, then upload it"
             raise UsageError("can only be read", "an address of a bucket", hint, self.name)
         if self.name.parts.query:
@@ -99,31 +99,35 @@ class NewRemoteStore(NewRemoteFile):
     """A Zarr store to write at an address.
 
     Workers upload its chunks. The folder `temporary` has its metadata, which are uploaded at the
-    end: without them there is no store yet. In the meantime a mark, an empty file at the address,
-    keeps other runs from it. A job of a batch whose worker died finds a mark of its own batch, and
-    goes on there.
+    end: without them there is no store yet. In the meantime a claim, an empty file below the
+    address, keeps other runs from it. If the worker of a job in a batch dies, the next try of the
+    job finds a claim of its own batch, and goes on there.
     """
 
     reaches_workers = True
 
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
-        self._mark = make_temporary_name()
+        self._claim = make_temporary_name()
         self._is_partial = False
         super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
         self.address = self.name
 
     def _refuse_name(self) -> None:
         """Refuse an address with files below it, unless this batch has begun the store."""
-        others = {*states.list_below(self.name)} - {self._mark}
+        others = {*states.list_below(self.name)} - {self._claim}
         if others and not any(map(is_of_this_batch, others)):
             expected = "a new one: a folder is never replaced"
             hint = "give it another name, or remove what is there"
             raise TensorIOError("exists already, or is being written", expected, hint, self.name)
 
     def create(self) -> None:
-        """Create the folder here and the mark there; then refuse it if another run did so, too."""
+        """Create the folder here and the claim there, and then look at the address again.
+
+        Of two runs that begin together, each may have seen no files there. The second look shows at
+        least one of them the claim of the other.
+        """
         os.mkdir(self.temporary, 0o700)
-        ask(self.name, lambda remote: remote.below(self._mark).put_bytes(b""), doing="write")
+        ask(self.name, lambda remote: remote.below(self._claim).put_bytes(b""), doing="write")
         self.is_created = True
         self._refuse_name()
         self._is_partial = True  # from now on all files below the address are this run's
@@ -148,7 +152,7 @@ class NewRemoteStore(NewRemoteFile):
     def remove(self) -> None:
         """Remove the folder here, and what must not stay there, as far as that can be done.
 
-        Of a complete store that is the mark, and of a partial one all files.
+        Of a complete store that is the claim, and of a partial one all files.
         """
         shutil.rmtree(self.temporary, ignore_errors=True)
         if not self.is_created:
@@ -157,13 +161,13 @@ class NewRemoteStore(NewRemoteFile):
         if self._is_partial:
             _try_to_undo(self.name, lambda remote: remote.remove_all())
             return
-        for name in self._list_marks():
+        for name in self._list_claims():
             _try_to_undo(self.name, functools.partial(_remove, name))
 
-    def _list_marks(self) -> list[str]:
-        """The marks of this job, and of a try of it in the same batch whose worker died."""
-        if not is_of_this_batch(self._mark):
-            return [self._mark]
+    def _list_claims(self) -> list[str]:
+        """The claims of this job, and of a try of it in the same batch whose worker died."""
+        if not is_of_this_batch(self._claim):
+            return [self._claim]
         with contextlib.suppress(RevseqError):
             return [name for name in states.list_below(self.name) if is_of_this_batch(name)]
         return []

@@ -1,4 +1,4 @@
-"""An address with what its server can be asked: to read, list, upload and remove.
+"""An address, and what can be asked of its server: to read, list, upload and remove.
 
 fsspec answers for most servers. `s3` and `web` have answers of their own, which take fewer requests
 and check more.

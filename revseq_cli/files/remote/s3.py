@@ -44,7 +44,7 @@ _SILENT_REFUSALS = {400, 403}
 
 
 def make_s3_options() -> dict[str, Any]:
-    """What a client needs to be as patient as we are: `retry` tries again, and nothing else."""
+    """Options that make a client wait as long as we do, and leave all repetition to `retry`."""
     from fsspec.config import conf
 
     config = {

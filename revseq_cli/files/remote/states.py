@@ -19,20 +19,30 @@ from revseq_cli.files.remote.connect import ask, connect
 from revseq_cli.files.remote.faults import retry, wrap_remote_errors
 from revseq_cli.files.remote.path import FolderError, State
 
-# The states of the files in folders that were listed, by the canonical addresses of the folders.
-listings: dict[str, dict[str, Identity]] = {}
+# The states of the files in folders with several files of a batch, by the canonical addresses of
+# the folders: listed before the jobs, until the process ends. `exists` and `time_of_change` look
+# here first.
+listings_of_batch: dict[str, dict[str, Identity]] = {}
 # States that were asked for together, by the files' full addresses: each is for one `recheck`.
 _for_recheck: dict[str, Identity] = {}
 
 
 def identity_of_state(path: str, state: State) -> Identity:
-    """The identity of a remote file, whose device stands for the address, and inode for content."""
-    content = hash_of(state.content) if state.content else 0
-    return Identity(hash_of(canonical(path)), content, state.size, state.moment)
+    """The identity of a remote file: its device is `device_of` the address.
+
+    Its inode is a hash of what tells the content, such as the ETag, or 0 if the server says none.
+    """
+    inode = _hash_text(state.content) if state.content else 0
+    return Identity(device_of(path), inode, state.size, state.moment)
 
 
-def hash_of(text: str) -> int:
-    """A number that differs for other texts, in all processes alike."""
+def device_of(path: str) -> int:
+    """The device in all identities of the file at an address: a hash of its canonical address."""
+    return _hash_text(canonical(path))
+
+
+def _hash_text(text: str) -> int:
+    """A hash of a text that is the same in all processes, unlike Python's own."""
     return int.from_bytes(hashlib.blake2b(repr(text).encode(), digest_size=7).digest())
 
 
@@ -78,7 +88,7 @@ def cache_states(paths: Iterable[str]) -> None:
     for folder, count in folders.items():
         if count >= thresholds.REMOTE_WORTH_LISTING:
             with contextlib.suppress(TensorIOError):  # who may not list them asks for each
-                listings[canonical(folder)] = _list_if_there(folder)
+                listings_of_batch[canonical(folder)] = _list_if_there(folder)
 
 
 def _list_if_there(folder: str) -> dict[str, Identity]:
@@ -90,7 +100,7 @@ def _list_if_there(folder: str) -> dict[str, Identity]:
 def _find_listing(path: str) -> tuple[dict[str, Identity] | None, str]:
     """The listing of the folder that a file is in, or None; and the name of the file there."""
     folder, _, name = Address(path).full.rpartition("/")
-    return listings.get(canonical(folder)), name
+    return listings_of_batch.get(canonical(folder)), name
 
 
 def exists(path: str) -> bool:

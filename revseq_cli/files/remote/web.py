@@ -27,7 +27,7 @@ _HINT = "download it first"
 
 
 def make_web_options() -> dict[str, Any]:
-    """What makes a session as patient as we are, and use proxies and .netrc as curl does."""
+    """Options that make a session as patient as we are, and let it use proxies and .netrc."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(
@@ -112,7 +112,7 @@ class WebPath(RemotePath):
 
     @contextlib.asynccontextmanager
     async def _get(self, wanted: str) -> AsyncIterator[Any]:
-        """The answer to a request for a range; ServerError for an answer that is no file."""
+        """The answer to a request for a range; ServerError if it is not a file."""
         session = await self.system.set_session()
         options = dict(self.system.kwargs)
         headers = {**options.pop("headers", {}), "Range": wanted, "Accept-Encoding": "identity"}
