@@ -11,6 +11,7 @@ from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.input_file import Identity
+from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import make_format_error, recognize
@@ -43,7 +44,7 @@ def create_sink(
         refuse_key(reference.key, f"a {row.suffixes[0]} file", path)
     own_file = _find_own_file(reference, row, overwrite=overwrite)
     if own_file:
-        file = files.new_version(own_file.path, own_file.identity, inputs)
+        file = _create_version(own_file, inputs)
     elif replaces_store and _is_only_store(path, row):
         file = files.new_folder_version(path, inputs)
     else:
@@ -66,6 +67,13 @@ def create_sink(
 
         sink.add_notes(note_on_rest(sink, template, row, original, only=only, axis=axis))
     return sink
+
+
+def _create_version(own_file: Original, inputs: Iterable[Identity]) -> NewFile:
+    """A new version of the file or the Zarr store that the tensor is added to."""
+    if own_file.identity is None:  # a store
+        return files.new_folder_version(own_file.path, inputs)
+    return files.new_version(own_file.path, own_file.identity, inputs)
 
 
 def _is_addition(reference: Reference, row: Format) -> bool:
