@@ -382,6 +382,13 @@ def test_dimensions_are_shared_where_they_are_the_same(tmp_path, revseq, suffix)
     assert read(file).equals(found)
 
 
+def test_a_group_of_a_zarr_store_keeps_the_name_of_a_coordinate(tmp_path, revseq):
+    weather(np.ones((3, 4), "f4"), np.arange(4.0)).to_zarr(tmp_path / "in.zarr")
+    zarr.create_array(str(tmp_path / "FILE.zarr"), name="lat/x", data=OLD)
+    done = revseq("run", "in.zarr::air", "[2]", "--axis", 1, "-o", "FILE.zarr::air")
+    done.refused("FILE.zarr::air", "its dimension lat", "type FILE.zarr::air_group/air")
+
+
 def test_netcdf4_itself_extends_what_was_added(tmp_path, revseq):
     values = np.arange(12, dtype="f4").reshape(3, 4)
     weather(values, np.arange(4.0)).to_netcdf(tmp_path / "in.nc", unlimited_dims=["time"])

@@ -40,8 +40,8 @@ class ZarrArray(NamedTuple):
     """All that zarr needs to open an array; small and picklable.
 
     `chunk_folder` is the folder or the address where the array's chunks are. `metadata_files` are
-    its files of metadata, by their names: a store that is being written does not have them there
-    yet.
+    its files of metadata, by their names: while a store is written, they are not yet next to the
+    chunks.
     """
 
     chunk_folder: str
@@ -115,7 +115,7 @@ def wait_for_all(works: Sequence[Coroutine[Any, Any, _Result]]) -> list[_Result]
     """Run coroutines to their ends in this thread, and return their results; raise the first error.
 
     By itself, zarr starts a thread for its event loop, and more for files and codecs. If one cannot
-    be started, or ends because memory is out, its caller waits forever. A process with threads
+    be started, or ends because memory runs out, its caller waits forever. A process with threads
     cannot be forked, either: two workers are ready after 0.05 s, and after 2.3 s if they must load
     zarr again. No threads are needed here, since workers already run in parallel.
     """
@@ -141,7 +141,7 @@ def make_array_files(
     chunks: tuple[int, ...] | None = None,
     storage_fill: Any = None,  # noqa: ANN401 - a NumPy number, or None
 ) -> tuple[tuple[int, ...], dict[str, bytes]]:
-    """The sizes of a new array's chunks, and its files of metadata by their names, as zarr has it.
+    """The sizes of a new array's chunks, and its files of metadata by their names.
 
     `dimensions` are the names of its dimensions, or empty. `where` is what messages call the store.
     Without `chunks`, zarr chooses them. `storage_fill` is the fill value that somebody has set for
@@ -149,19 +149,13 @@ def make_array_files(
     """
     fields = attributes_as_json(attributes)
     fields.pop(FILL, None)
-    options: dict[str, Any] = {}
     fill = None if dtype is str else fill_of(attributes, dtype)
-    if version == 2 and len(dimensions) == len(sizes):
-        # As xarray has it. Where dimensions have names, it takes any fill value for one that marks
-        # missing values. So `storage_fill`, which does not, is left out there.
+    has_names = len(dimensions) == len(sizes)
+    if version == 2 and has_names:
         fields[DIMENSIONS] = [*dimensions]
-        options["fill_value"] = fill
-    elif version == 3 and fill is not None:
-        # A fill value that marks missing values is an attribute, too.
+    if version == 3 and fill is not None:
         fields[FILL] = _fill_as_json(fill)
-        options["fill_value"] = fill
-    elif storage_fill is not None:
-        options["fill_value"] = storage_fill
+    options = _choose_fill(version, fill, storage_fill, has_names=has_names)
     if version == 3 and dimensions:
         options["dimension_names"] = [name or None for name in dimensions]
     if chunks:
@@ -180,6 +174,28 @@ def make_array_files(
         )
         array = wait_for(work)
         return array.chunks, {name: data.to_bytes() for name, data in files.items()}
+
+
+def _choose_fill(
+    version: Version,
+    fill: Any,  # noqa: ANN401 - a NumPy number, or None
+    storage_fill: Any,  # noqa: ANN401
+    *,
+    has_names: bool,
+) -> dict[str, Any]:
+    """The option `fill_value` for zarr's function that creates an array; zarr chooses without it.
+
+    `fill` is the value that marks missing values, and None where nothing does.
+    """
+    if version == 2 and has_names:
+        # In an array whose dimensions have names, xarray takes any fill value for the mark of
+        # missing values. `storage_fill` marks none, so it is left out.
+        return {"fill_value": fill}
+    if version == 3 and fill is not None:
+        return {"fill_value": fill}
+    if storage_fill is not None:
+        return {"fill_value": storage_fill}
+    return {}
 
 
 def _fill_as_json(fill: np.generic) -> Any:  # noqa: ANN401 - a number or a text
@@ -227,9 +243,9 @@ class _Chunks(Store):
     """The chunks of an array: each is absent or a whole file, and all else is an error.
 
     Zarr's own stores take other things for absent chunks: a folder instead of a file, a file
-    instead of a folder, an empty shard, and a chunk beyond the end of its shard. A wrapper around
-    one of them would pass on what newer versions of zarr add, such as reading many ranges at once;
-    what zarr's base class has calls `get`.
+    instead of a folder, an empty shard, and a chunk beyond the end of its shard. This one is no
+    wrapper around one of them: a method that a newer version of zarr adds to them, such as one that
+    reads many ranges, would bypass the checks in `get`. Those of zarr's base class all call `get`.
     """
 
     supports_writes = True

@@ -22,7 +22,7 @@ from revseq_cli.formats.attributes import FILL, MISSING, VALID, Attributes, as_n
 from revseq_cli.formats.zarr.store import Version, ZarrNode
 
 DIMENSIONS = "_ARRAY_DIMENSIONS"  # the attribute with their names in version 2, by xarray
-_FEW_CHUNKS = 64  # so many chunks are looked for, until one is there
+_FEW_CHUNKS = 64  # the most chunks that are looked for, until one is there
 _LONGEST_TYPE = 16  # characters of a dtype
 
 # The codecs that lose nothing, by their names in both versions: those that compress, others of zarr
@@ -52,7 +52,7 @@ class ArrayMetadata(NamedTuple):
     """The metadata of an array.
 
     `chunks` are the sizes of what is decoded at once, and `shards` those of what is in one file.
-    The name of such a file in the folder of the array has its numbers between `separator`s, after a
+    The name of such a file in the folder of the array is its numbers joined by `separator`, after a
     first part "c" if it `starts_with_c`: "c/0/3" or "0.3". `dimensions` are the names of
     dimensions, "" for one without a name, or empty.
     """
@@ -106,7 +106,10 @@ class ArrayMetadata(NamedTuple):
         return names
 
     def is_chunk(self, name: str, separator: str = "") -> bool:
-        """Whether a path in the array's folder is that of a chunk or shard, by this `separator`."""
+        """Whether a path in the array's folder is that of a chunk or shard.
+
+        `separator` replaces that of the metadata.
+        """
         if not self.sizes:
             return name == self._scalar_name
         parts = name.split(separator or self.separator)
@@ -307,7 +310,7 @@ def _require_tensor_type(
 
 
 def _require_chunks(fields: _Fields, where: str) -> None:
-    """FormatError for an unknown separator, and for chunks that are not those of the shape."""
+    """FormatError for an unknown separator, and for chunks that no array of the shape can have."""
     if fields.separator not in (".", "/"):
         found = f"has the separator {fields.separator[:80]!r} between the numbers of chunks"
         raise FormatError(found, "one of . and /", where=where)
@@ -337,9 +340,9 @@ def _require_lossless(
             of_index = _codecs_of_3(codec.fields["index_codecs"])
             names += _require_lossless(inner, dtype, lossless, where)
             names += _require_lossless(of_index, np.dtype(np.uint64), lossless, where)
-        elif codec.name.removeprefix(_PREFIX) not in lossless and not _is_lossless_for(
-            dtype, codec
-        ):
+            continue
+        is_always_lossless = codec.name.removeprefix(_PREFIX) in lossless
+        if not is_always_lossless and not _is_lossless_for(dtype, codec):
             found = f"has the codec {codec.name[:80]}, which may change values of {dtype}"
             hint = "write the array again with one of these"
             expected = "lossless codecs, such as zstd, gzip, blosc or shuffle"
@@ -368,8 +371,9 @@ def _is_lossless_for(dtype: np.dtype[Any], codec: _Codec) -> bool:
 def attributes_of(node: ZarrNode) -> tuple[Attributes, list[str]]:
     """The attributes of an array or a group, and the names of those that the neutral form lacks.
 
-    In an array of version 2 by xarray, the fill value is that of the array, unless it is 0, which
-    nobody has chosen. In version 3 it is an attribute, that of floats as eight bytes in base 64.
+    xarray stores its attribute _FillValue in two ways. In version 2 it is the array's own
+    `fill_value`, unless that is 0, the default. In version 3 it is an attribute; for floats, its
+    value is eight bytes in base 64.
     """
     attributes = Attributes()
     lost = []

@@ -67,7 +67,8 @@ class ZarrSink(FileSink):
 
     The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store. The
     path of the new array is `_key`, and its files of metadata are `_array_files`, by their names.
-    `_coordinates` are written as arrays next to it.
+    `_new_files` are all files of metadata that the store gets if it lacks them, by their paths.
+    `_coordinates` are written as arrays next to the new one.
     """
 
     encoded = True
@@ -77,81 +78,81 @@ class ZarrSink(FileSink):
     ) -> None:
         super().__init__(file)
         self._data_type = template.desc.data_type
-        copies_input = original is not None and original.is_input
-        own_store = None  # that of the output, to which the array is added
-        if original and not copies_input:
-            own_store = read_store(original.path)
-        self._version = version = _choose_version(template, own_store)
-        old_key = template.key if isinstance(template, ZarrSource) else ""
-        self._key = _require_path(key, file.name, old_key)
-        meaning = NOTHING  # all of it is copied with the store
-        if not copies_input:
-            meaning = (template.meaning() or NOTHING).without_pointers()
-        unlimited = tuple(f"the unlimited size of {name}" for name in meaning.unlimited)
-        self.left_out = meaning.left + unlimited
-        self.chunks, self._array_files = self._make_array(template, version, meaning)
-        # The files of metadata that the store gets if it lacks them, by their paths.
-        self._new_files = _make_group_files(self._key, version, template, own_store, meaning.groups)
+        own_store = _read_own_store(original)
+        self._version = _choose_version(template, own_store)
+        self._key = _require_path(key, file.name, template)
+        meaning = _choose_meaning(template, original)
+        self.chunks, self._array_files, lost_chunks = self._make_array(template, meaning)
+        self._new_files = _make_group_files(
+            self._key, self._version, template, own_store, meaning.groups
+        )
         for name, data in self._array_files.items():
             self._new_files[f"{prefix_of(self._key)}{name}"] = data
-        self._copy: _StoreCopy | None = None
-        if original:
-            store = own_store or cast("ZarrSource", template).store
-            self._copy = _StoreCopy(original, store, self._key, template)
+        self._copy = _choose_copy(original, own_store, template, self._key)
         if own_store:
             self._refuse_other_sizes(own_store, meaning.dimensions, template.sizes)
-        self._coordinates = self._choose_coordinates(meaning.coordinates, own_store)
+        self._coordinates, lost_coordinates = self._choose_coordinates(meaning, own_store)
+        unlimited = [f"the unlimited size of {name}" for name in meaning.unlimited]
+        self.left_out = (*meaning.left, *unlimited, *lost_chunks, *lost_coordinates)
 
     # Metadata
 
     def _make_array(
-        self, template: Source, version: Version, meaning: Meaning
-    ) -> tuple[tuple[int, ...], dict[str, bytes]]:
-        """The sizes of the array's files and its files of metadata: those of INPUT's, or new."""
-        if isinstance(template, ZarrSource) and template.metadata.version == version:
-            return template.metadata.shards, dict(template.array.metadata_files)
+        self, template: Source, meaning: Meaning
+    ) -> tuple[tuple[int, ...], dict[str, bytes], list[str]]:
+        """The sizes of the array's files and its files of metadata: those of INPUT's, or new.
+
+        The last result says in words that the chunks of INPUT are lost, if they are.
+        """
+        if isinstance(template, ZarrSource) and template.metadata.version == self._version:
+            return template.metadata.shards, dict(template.array.metadata_files), []
         # Codecs have a byte order, and data types have none.
         dtype = template.dtype.newbyteorder("=")
         if dtypes.is_minifloat(dtype):  # zarr lacks them, but has a type of bytes
             dtype = np.dtype(f"V{dtype.itemsize}")
-        chunks, count = _cut_chunks(template)
+        lost = []
+        input_chunks, count = _cut_chunks(template)
         if count > _MOST_CHUNKS:
-            self.left_out += (f"its chunks {chunks}, which would be {count:,} files",)
-            chunks = None
-        return make_array_files(
-            version,
+            lost.append(f"its chunks {input_chunks}, which would be {count:,} files")
+            input_chunks = None
+        chunks, array_files = make_array_files(
+            self._version,
             template.sizes,
             dtype,
             meaning.dimensions,
             fit_types(meaning.attributes, dtype),
             self.file.name,
-            chunks,
+            input_chunks,
             meaning.storage_fill,
         )
+        return chunks, array_files, lost
 
     # The rest of the store
 
     def _choose_coordinates(
-        self, coordinates: tuple[Variable, ...], own_store: ZarrStore | None
-    ) -> list[Variable]:
-        """The coordinates to write next to the array; UsageError where others are there."""
+        self, meaning: Meaning, own_store: ZarrStore | None
+    ) -> tuple[list[Variable], list[str]]:
+        """The coordinates to write next to the array, and in words those that are lost.
+
+        UsageError where others are there.
+        """
         own_name = self._key.rpartition("/")[2]
         new = []
         lost = []
-        for variable in coordinates:
+        for variable in meaning.coordinates:
             has_room = own_name not in ("", variable.name) and _is_name(variable.name)
             if not has_room:
                 lost.append(variable.name)
             elif own_store is None or not self._has_coordinate(own_store, variable):
                 new.append(variable)
-        if lost:
-            self.left_out += (f"{join_names(lost)}, for which there is no room next to the array",)
-        return new
+        if not lost:
+            return new, []
+        return new, [f"{join_names(lost)}, for which there is no room next to the array"]
 
     def _refuse_other_sizes(
         self, store: ZarrStore, dimensions: tuple[str, ...], sizes: tuple[int, ...]
     ) -> None:
-        """UsageError where a dimension has another size in the group, which xarray cannot open."""
+        """UsageError where a dimension has another size in the group; xarray could not open it."""
         group = self._key.rpartition("/")[0]
         if store.read_node(group) is None:
             return
@@ -169,18 +170,21 @@ class ZarrSink(FileSink):
                         raise make_dimension_error(name, f"{self.file.name}::{self._key}")
 
     def _has_coordinate(self, store: ZarrStore, variable: Variable) -> bool:
-        """Whether the store has that coordinate; UsageError where it has other values."""
+        """Whether the store has that coordinate; UsageError where something else has its name."""
         key = f"{prefix_of(self._key.rpartition('/')[0])}{variable.name}"
         node = store.read_node(key)
         if node is None:
             return False
+        error = make_dimension_error(variable.name, f"{self.file.name}::{self._key}")
+        if not node.is_array:
+            raise error
         array = ZarrArray.of(store, key, node.version, store.path)
         with wrap_zarr_errors(store.path, "read"):
             (values,) = array.read_regions((...,))
         if values.dtype.kind in "USO":
             values = as_texts(values)
         if not variable.is_same_as(Variable(variable.name, attributes_of(node)[0], values)):
-            raise make_dimension_error(variable.name, f"{self.file.name}::{self._key}")
+            raise error
         return True
 
     # Writing
@@ -228,7 +232,7 @@ class ZarrSink(FileSink):
             copy.require_unchanged()
 
     def _consolidate(self, store: ZarrStore, key: str) -> None:
-        """Write a group's consolidated metadata again, where the original store has them."""
+        """Write a group's consolidated metadata again, if the original store has such."""
         start = prefix_of(key)
         in_field = CONSOLIDATED[3] in store.read_json(f"{start}zarr.json")
         if not in_field and store.read_metadata_file(f"{start}{CONSOLIDATED[2]}") is None:
@@ -287,6 +291,34 @@ def _as_stored(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 # The parts of a new store
 
 
+def _read_own_store(original: Original | None) -> ZarrStore | None:
+    """The output's own store, if the new one is a copy of it; None otherwise."""
+    if original is None or original.is_input:
+        return None
+    return read_store(original.path)
+
+
+def _choose_meaning(template: Source, original: Original | None) -> Meaning:
+    """What INPUT says about itself, for the new array; nothing if INPUT's store is copied.
+
+    The copy has all of it already.
+    """
+    if original and original.is_input:
+        return NOTHING
+    return (template.meaning() or NOTHING).without_pointers()
+
+
+def _choose_copy(
+    original: Original | None, own_store: ZarrStore | None, template: Source, key: str
+) -> _StoreCopy | None:
+    """The copy of the output's own store, or of INPUT's; None for a store of one array."""
+    if original is None:
+        return None
+    if own_store:
+        return _StoreCopy(original, own_store, key, template)
+    return _StoreCopy(original, cast("ZarrSource", template).store, key, template)
+
+
 def _choose_version(template: Source, own_store: ZarrStore | None) -> Version:
     """The version of the store that the array is added to, or else of INPUT's array."""
     node = own_store.read_node("") if own_store else None
@@ -314,8 +346,9 @@ def _make_group_files(
 ) -> dict[str, bytes]:
     """The files of metadata of every group above the array `key`, by their paths.
 
-    In the output's own store, new groups have no attributes. Else a group has those of the group of
-    INPUT that has the same path, or if INPUT has another format, that is as deep.
+    In the output's own store, new groups have no attributes. Elsewhere, a group gets those of
+    INPUT's group of the same path; if INPUT has another format, those of its group as many levels
+    below the root.
     """
     groups = groups_above(key)
     attributes_of_group = dict(zip(groups, attributes_of_groups, strict=False))
@@ -366,15 +399,16 @@ def _is_name(name: str) -> bool:
     return not is_of_points and not {*"\0/\\"} & {*name}
 
 
-def _require_path(key: str, where: str, old: str) -> str:
+def _require_path(key: str, where: str, template: Source) -> str:
     """The path of a new array; UsageError for a part that no folder can have, or a reserved one.
 
-    Reserved parts that are in the path `old` are allowed.
+    Reserved parts that are in the path of INPUT's array are allowed.
     """
     key = key.strip("/")
+    input_parts = template.key.split("/") if isinstance(template, ZarrSource) else []
     for part in key.split("/") if key else ():
-        is_reserved_in_old = part.startswith("__") and part in old.split("/")
-        if not _is_name(part) and not is_reserved_in_old:
+        is_reserved_in_input = part.startswith("__") and part in input_parts
+        if not _is_name(part) and not is_reserved_in_input:
             raise make_name_error(key, "array", "a path such as group/name", where)
         fault, hint = platform.name_fault(part)  # each part is the name of a folder
         if fault:
@@ -386,7 +420,7 @@ def _require_path(key: str, where: str, old: str) -> str:
 
 
 class _StoreCopy:
-    """A copy of the files of a store, but for those of the array `key` that is written anew.
+    """A copy of the files of a store, except those of the array `key`, which is written anew.
 
     Where INPUT itself is replaced, only its chunks are left out, and all metadata stay.
     """

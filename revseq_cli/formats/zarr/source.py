@@ -18,6 +18,7 @@ from revseq_cli import files
 from revseq_cli.core.dtypes import is_untyped
 from revseq_cli.core.errors import MEMORY_ENDED, FormatError, RevseqError
 from revseq_cli.core.tensors import DataType, Region, chunk_boxes, chunk_start, inside, sizes_of
+from revseq_cli.files.input_file import Identity
 from revseq_cli.formats.attributes import (
     MOST_BYTES,
     Meaning,
@@ -33,6 +34,7 @@ from revseq_cli.formats.zarr.arrays import ZarrArray, wrap_zarr_errors
 from revseq_cli.formats.zarr.metadata import ArrayMetadata, attributes_of, read_metadata
 from revseq_cli.formats.zarr.store import (
     ARRAY_FILES,
+    FilesState,
     ZarrNode,
     groups_above,
     open_store,
@@ -76,23 +78,16 @@ class ZarrSource(Source):
         self.dimensions = array.dimensions
         self.array = ZarrArray.of(self.store, self.key, array.version, self.chunk_store)
         self.path = files.join(files.join(store_path, self.key), ARRAY_FILES[array.version][0])
-        if self.store.listing is None:
-            with files.open_file(self.path) as fd:
-                self.identity = fd.identity
-        listing = self.store.listing_of(self.key) if self.chunk_store == store_path else None
+        self.identity = self._read_identity()
+        listing = self.store.listing_of(self.key)
         state = read_files_state(self.array.chunk_folder, self.name, listing)
         self._digest = state.digest
-        details = {"version": str(array.version), "array": f"/{self.key}", **array.details}
-        self._downloads = Downloads(0, 0)
-        if not files.can_list_files(self.chunk_store):
-            self._downloads = self._ask_for_chunks()
-        else:
-            self._refuse_bomb(state.size)
-            details |= self._describe_missing_chunks(state.names)
-            if files.waits_for_servers(self.chunk_store):
-                self._downloads = Downloads(len(state.names), state.size)
+        missing = self._check_chunk_files(state)
+        self._downloads = self._count_downloads(state)
         with wrap_zarr_errors(self.name, "open"):
             self.array.open()
+        details = {"version": str(array.version), "array": f"/{self.key}"}
+        details |= array.details | missing
         self.storage = Storage("zarr", details, is_compressed=array.is_compressed)
 
     def _find_array(self, key: str | None, where: str) -> tuple[str, ZarrNode]:
@@ -109,32 +104,55 @@ class ZarrSource(Source):
             raise report_change(where)
         return key, node
 
+    def _read_identity(self) -> Identity | None:
+        """The state of the file of metadata; None for a store at an address."""
+        if self.store.listing is not None:
+            return None
+        with files.open_file(self.path) as fd:
+            return fd.identity
+
+    def _check_chunk_files(self, state: FilesState) -> dict[str, str]:
+        """Raise a RevseqError for chunks that cannot be right; how many are missing, in words.
+
+        A web server lists no files. It is only asked whether it has any of a few chunks.
+        """
+        if not files.can_list_files(self.chunk_store):
+            self._require_any_chunk()
+            return {}
+        self._refuse_bomb(state.size)
+        _refuse_other_separator(self.metadata, state.names, self.name)
+        return self._describe_missing_chunks(state.names)
+
+    def _require_any_chunk(self) -> None:
+        """TensorIOError if a web server has none of up to 64 chunks."""
+        from revseq_cli.files.remote.folder import require_one_of  # most stores are local
+
+        names = self.metadata.chunk_names()
+        if names:
+            require_one_of(self.array.chunk_folder, names)
+
     def _refuse_bomb(self, stored_bytes: int) -> None:
         array = self.metadata
         declared = max(prod(array.sizes), prod(array.chunks)) * self.dtype.itemsize
         refuse_bomb(declared, stored_bytes, "write it again uncompressed", self.name)
 
     def _describe_missing_chunks(self, names: list[str]) -> dict[str, str]:
-        """How many chunks are not among the files of these names, if any.
+        """How many chunks are not among the files of these names; nothing if all are.
 
         They are read as fill value, whether they were lost or never written.
         """
-        _refuse_other_separator(self.metadata, names, self.name)
         total = prod(self.metadata.counts)
         missing = total - sum(map(self.metadata.is_chunk, names))
         return {"missing": f"{missing:,} of {total:,}"} if missing else {}
 
-    def _ask_for_chunks(self) -> Downloads:
-        """What to download from a web server, which lists no files: as if nothing were encoded.
-
-        TensorIOError if it has none of a few chunks.
-        """
-        from revseq_cli.files.remote.folder import require_one_of  # most stores are no remote ones
-
-        names = self.metadata.chunk_names()
-        if names:
-            require_one_of(self.array.chunk_folder, names)
-        return Downloads(len(names), self.desc.total_bytes)
+    def _count_downloads(self, state: FilesState) -> Downloads:
+        """What to download to read the whole array."""
+        if not files.waits_for_servers(self.chunk_store):
+            return Downloads(0, 0)
+        if files.can_list_files(self.chunk_store):
+            return Downloads(len(state.names), state.size)
+        # A web server lists no files: at most 64 requests are counted, and the decoded bytes.
+        return Downloads(len(self.metadata.chunk_names()), self.desc.total_bytes)
 
     def _holds_numbers(self, key: str) -> bool:
         """Whether an array can be read as a tensor, as far as its metadata say."""
@@ -287,7 +305,7 @@ class _ZarrReadTask:
     region: Region
 
     def read(self) -> NDArray[Any]:
-        if self._has_few_other_elements():
+        if self._can_be_read_at_once():
             # The loop finds the chunk to blame.
             with contextlib.suppress(FormatError, *MEMORY_ENDED):
                 return self._read_box(self.region)
@@ -302,10 +320,10 @@ class _ZarrReadTask:
                 raise self._report_damage(box, reason) from None
         return values
 
-    def _has_few_other_elements(self) -> bool:
-        """Whether the chunks of the region have few elements that are not in it.
+    def _can_be_read_at_once(self) -> bool:
+        """Whether zarr may read the region in one call, in which it holds all chunks of the region.
 
-        zarr holds all chunks of a region at once.
+        They may have twice as many elements as the region, or be a single chunk.
         """
         in_chunks = 1
         for part, chunk in zip(self.region, self.chunks, strict=True):

@@ -69,7 +69,7 @@ class ZarrStore(ABC):
 
     @abstractmethod
     def has_folder(self, key: str) -> bool:
-        """Whether that path is a folder inside the store, to which no link leads."""
+        """Whether that path is a folder of the store that is reached without links."""
 
     def is_link(self, key: str) -> bool:  # noqa: ARG002 - there are none at addresses
         """Whether that path is a link, which is not followed."""
@@ -185,7 +185,7 @@ class _RemoteStore(ZarrStore):
     """
 
     def __init__(self, path: str, listing: dict[str, Identity]) -> None:
-        from revseq_cli.files.remote.folder import read_files  # most stores are no remote ones
+        from revseq_cli.files.remote.folder import read_files  # most stores are local
 
         super().__init__(path)
         self.listing = listing
