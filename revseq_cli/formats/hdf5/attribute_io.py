@@ -1,4 +1,4 @@
-"""Attributes of HDF5 files, read and written, and what those of HDF5 and NetCDF themselves say.
+"""Reads and writes attributes of HDF5 files, also those by which HDF5 and NetCDF describe a file.
 
 A dimension of a dataset is described by its scale, a dataset that is attached to it. NetCDF stores
 a dimension as a scale, also where the dimension has no variable. Sources: the HDF5 High Level

@@ -3,8 +3,8 @@
 A dataset is in a file of its own, in a copy of the output's own file, or in a copy of INPUT's file.
 In the first two, it gets what the neutral form says of the tensor, and the scales of its dimensions
 are made as by NetCDF's library. In a copy of INPUT's file, it is INPUT's dataset with other values,
-or a new one like it; all else in the file stays as it is, byte by byte, but NetCDF's history gets a
-line.
+or a new one like it; all else in the file stays byte for byte the same, except that NetCDF's
+history gets a line.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class NewDataset(ABC):
 
     @abstractmethod
     def create_in(self, file: h5py.File) -> tuple[h5py.Dataset, list[str]]:
-        """The dataset without its new values, and notes."""
+        """Create the dataset, whose values are written later; return it, and notes."""
 
 
 class _Names(NamedTuple):
@@ -110,8 +110,8 @@ class _DescribedDataset(NewDataset):
     """A dataset that gets what the neutral form says of the tensor: its attributes and scales.
 
     `usable_scales` are the paths of scales in the file that it uses, by the names of its
-    dimensions. For the other names, scales are created. With `for_netcdf`, NetCDF's library can
-    read all of it.
+    dimensions. For the other names, scales are created. With `for_netcdf`, all of it is such that
+    NetCDF's library can read it.
     """
 
     def __init__(
@@ -172,11 +172,13 @@ class _DescribedDataset(NewDataset):
         """The names of the dataset and of its scales, before they are in the file."""
         name = self.name.rpartition("/")[2]
         scales = self._choose_scale_names(file)
-        # x(x, y), whose dimensions all have scales, is the coordinate of x.
-        if scales[:1] == [name] and all(scales):
+        # A dataset x(x, y) is the coordinate of x, if all of its dimensions have scales.
+        is_coordinate = scales[:1] == [name] and all(scales)
+        if is_coordinate:
             return _Names(name, scales, is_coordinate=True)
-        # x(y, x) is none. NetCDF stores it with a prefix. In other HDF5 files, where only h5netcdf
-        # would understand the prefix, its dimension x gets no scale.
+        # A dataset x(y, x) is not a coordinate, and the scale of x needs the name x, too. NetCDF
+        # stores such a dataset with a prefix. In other HDF5 files, where only h5netcdf would
+        # understand the prefix, the dimension x gets no scale.
         if name in scales and self.for_netcdf:
             name = NOT_COORDINATE + name
         elif name in scales:
@@ -188,26 +190,35 @@ class _DescribedDataset(NewDataset):
         return _Names(name, scales, is_coordinate=False)
 
     def _choose_scale_names(self, file: h5py.File) -> list[str]:
-        """The name of each dimension whose scale can have it in the file, and "" for the others.
+        """For each dimension, the name that its scale gets, or "" if it gets no scale."""
+        names = self._find_free_names(file)
+        with self._open_input() as input_dataset:
+            if input_dataset is not None:
+                names = self._leave_out_labels(names, input_dataset)
+        return names
 
-        A name that is only a label in INPUT, which needs no dataset, is left out.
-        """
+    def _find_free_names(self, file: h5py.File) -> list[str]:
+        """For each dimension, its name if its scale can have that in the file, or ""."""
         group = self.name.rpartition("/")[0]
         size_of = dict[str, int]()
         names = []
         for name, size in zip(self.meaning.dimensions, self.template.sizes, strict=False):
+            if not _is_link_name(name):
+                names.append("")
+                continue
             # Dimensions of one name and two sizes cannot share a scale.
-            can_be_used = _is_link_name(name) and size_of.setdefault(name, size) == size
-            if can_be_used and name not in self.usable_scales:
-                can_be_used = not has_path(file, f"{group}/{name}")
-            names.append(name if can_be_used else "")
-        with self._open_input() as input_dataset:
-            if input_dataset is None:
-                return names
-            for d, name in enumerate(names):
-                if name not in self.coordinate_of and not find_scales(input_dataset, d):
-                    names[d] = ""
+            has_one_size = size_of.setdefault(name, size) == size
+            is_free = name in self.usable_scales or not has_path(file, f"{group}/{name}")
+            names.append(name if has_one_size and is_free else "")
         return names
+
+    def _leave_out_labels(self, names: list[str], input_dataset: h5py.Dataset) -> list[str]:
+        """The names, with "" for one that is only a label in INPUT, and so needs no dataset."""
+        kept = []
+        for d, name in enumerate(names):
+            is_only_label = name not in self.coordinate_of and not find_scales(input_dataset, d)
+            kept.append("" if is_only_label else name)
+        return kept
 
     # Attributes and scales
 
@@ -243,7 +254,8 @@ class _DescribedDataset(NewDataset):
         A dimension whose scale has another name, or that has none, gets its name as a label.
         """
         scales = self._make_scales(dataset, names, input_dataset)
-        if names.is_coordinate:  # a scale has no scales, but NetCDF numbers them
+        if names.is_coordinate:
+            # HDF5 attaches no scales to a scale. NetCDF notes the numbers of its dimensions.
             ids = [scales[name].attrs.get(DIMENSION_ID) for name in names.scales]
             if len(ids) > 1 and None not in ids:
                 dataset.attrs.create(DIMENSION_IDS, np.array(ids, np.int32))
@@ -422,9 +434,9 @@ def _shrink_chunks(dataset: h5py.Dataset) -> None:
     """Write one byte instead of each stored chunk, before the new chunks are written.
 
     HDF5 then joins the free space of neighbours, into which new chunks of other sizes fit: a copy
-    of a file of 7 MB has 0.3 % of dead space instead of 5 %. And HDF5 drops the old filter mask,
-    which it would keep for a new chunk of the same size, so that nobody could read it. A signal
-    stops this, since a file may have millions of chunks.
+    of a file of 7 MB has 0.3 % of dead space instead of 5 %. HDF5 also drops the old filter mask,
+    which it would keep for a new chunk of the same size: nobody could then decode that chunk. A
+    signal stops this, since a file may have millions of chunks.
     """
     starts: list[tuple[int, ...]] = []
     dataset.id.chunk_iter(lambda chunk: starts.append(tuple(chunk.chunk_offset)))
@@ -500,10 +512,11 @@ def _create_dataset(
 ) -> h5py.Dataset:
     """A new dataset; groups above it that are missing are created, too."""
     group = file["/"]
-    tracks = group.id.get_create_plist().get_link_creation_order() != 0 or None
+    remembers_order = group.id.get_create_plist().get_link_creation_order() != 0
+    track_order = True if remembers_order else None  # None leaves the choice to h5py
     *parents, name = path.strip("/").split("/")
     for part in parents:
-        group = group[part] if part in group else group.create_group(part, track_order=tracks)
+        group = group[part] if part in group else group.create_group(part, track_order=track_order)
     dataset = h5py.Dataset(h5d.create(group.id, None, kind, space, properties))
     group[name] = dataset  # a name in UTF-8
     return dataset

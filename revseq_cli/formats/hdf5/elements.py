@@ -52,7 +52,7 @@ _MATLAB_NUMBERS = {
 # Held while values are read and written: workers of dask have several threads, and some functions
 # of h5py take no lock.
 LOCK = threading.RLock()
-_CHUNKS_AT_ONCE = 1 << 12  # of which HDF5 reads a part in one call
+_CHUNKS_AT_ONCE = 1 << 12  # the most chunks of which one call of HDF5 reads
 
 
 def require_numbers(dataset: h5py.Dataset, asked: DataType | None) -> np.dtype[Any]:

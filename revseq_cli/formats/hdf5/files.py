@@ -24,7 +24,7 @@ RAISED = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 
 @contextlib.contextmanager
 def open_hdf5(path: str, name: str = "", unchanged: Identity | None = None) -> Iterator[h5py.File]:
-    """The file, for reading; TensorIOError unless its state is still `unchanged`, if that is given.
+    """The file, for reading; TensorIOError if `unchanged` is given and is no longer its state.
 
     `name` is what messages call it, or the tensor in it. What h5py raises in the context becomes a
     RevseqError.

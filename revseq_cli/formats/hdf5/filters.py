@@ -1,4 +1,4 @@
-"""Filters of HDF5 datasets: which there are, which a new dataset gets, and how chunks pass them.
+"""Filters of HDF5 datasets: which there are, which a new dataset gets, and how they are applied.
 
 Workers encode the chunks of a new dataset, and the parent stores them as they are. The records are
 NamedTuples: a dataclass takes 0.4 ms of the start of each command that opens HDF5.
@@ -27,8 +27,8 @@ _NAMES = {
     1: "gzip", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset", 32004: "lz4",
     32008: "bitshuffle", 32013: "zfp", 32015: "zstd", 32017: "sz",
 }  # fmt: skip
-# The parameters to ask for, of those that a dataset has, for filters that change what they are
-# asked for when a dataset is created. All other filters store what they are asked for.
+# Some filters change their parameters when a dataset is created. For each of them, what to ask for
+# is made here from the parameters that a dataset has. All others keep what they are asked for.
 _PARAMETERS_TO_ASK_FOR: dict[int, Callable[[tuple[int, ...]], tuple[int, ...]]] = {
     32008: lambda stored: stored[3:],  # bitshuffle: three numbers of its own come before them
     32017: lambda stored: stored[-9:],  # SZ: the sizes of a chunk come before them
@@ -95,7 +95,7 @@ def require_whole_chunk(dataset: h5py.Dataset, start: tuple[int, ...]) -> None:
 
 
 def take_filters(properties: h5p.PropDCID, like: h5p.PropDCID, without: int = 0) -> None:
-    """Ask for the filters of a dataset with the properties `like`, but for the one `without`."""
+    """Give `properties` the filters of `like`, except the filter `without`."""
     if properties.get_nfilters():
         properties.remove_filter(h5z.FILTER_ALL)
     for i in range(like.get_nfilters()):
@@ -177,7 +177,8 @@ class ChunkBlockWriter(NamedTuple):
         values = np.ascontiguousarray(values, self.dtype)
         kind = memory_type(scratch.get_type(), self.dtype)
         if scratch.shape != values.shape:
-            # HDF5 fills only what a shrink cuts off. So the chunk is made whole, and cleared.
+            # HDF5 fills the end of a chunk only when the extent shrinks, and only of a chunk that
+            # has been written. So the whole chunk is written first, and then shrunk.
             scratch.set_extent(self.chunks)
             scratch.write(h5s.ALL, h5s.ALL, np.zeros(self.chunks, self.dtype), kind)
             scratch.set_extent(values.shape)

@@ -242,7 +242,7 @@ def find_old_dataset(file: h5py.File, name: str, original: Original) -> h5py.Dat
 
 
 def _make_taken_error(path: str, original: Original) -> UsageError:
-    """The error for a new dataset at whose path, or on the way to it, is something else."""
+    """The error for a new dataset whose path is taken, or leads through what is no group."""
     if original.is_input:
         return make_name_taken_error(path, original.path)
     return UsageError(f"has something else at {path}", "a name that is free", where=original.path)

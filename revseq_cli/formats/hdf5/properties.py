@@ -65,7 +65,7 @@ def copy_properties(like: h5p.PropDCID) -> h5p.PropDCID:
 
 
 def allocate_early(properties: h5p.PropDCID) -> None:
-    """Let HDF5 reserve contiguous elements at once; workers write every one of them."""
+    """Let HDF5 reserve contiguous elements at once, and fill none: workers write all of them."""
     if properties.get_layout() == h5d.CONTIGUOUS:
         properties.set_alloc_time(h5d.ALLOC_TIME_EARLY)
         properties.set_fill_time(h5d.FILL_TIME_NEVER)

@@ -60,12 +60,15 @@ def find_scales(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
 def _find_scale_of_scale(dataset: h5py.Dataset, dimension: int) -> h5py.Dataset | None:
     """The scale of a dimension of a dataset that is a scale itself, or None.
 
-    HDF5 attaches no scales to a scale, which is that of its own first dimension. NetCDF says by
-    numbers which are those of its other dimensions.
+    A scale is that of its own first dimension, and HDF5 attaches no others to it. NetCDF notes the
+    numbers of all its dimensions.
     """
     if dimension == 0:
         return dataset
-    numbers = np.ravel(read_attribute(dataset, DIMENSION_IDS))
+    numbers = read_attribute(dataset, DIMENSION_IDS)
+    if numbers is None:
+        return None
+    numbers = np.ravel(numbers)
     if len(numbers) != dataset.ndim:
         return None
     return _find_dimension(int(numbers[dimension]), dataset)
@@ -169,7 +172,7 @@ def read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | N
         if sizes[:1] != (dataset.shape[d],):
             raise NoCoordinateError
         return _read_coordinate(scale, name)
-    except (*RAISED, FormatError):  # damage matters where it is asked for
+    except (*RAISED, FormatError):  # whoever asks for the scale itself gets the reason
         raise NoCoordinateError from None
 
 
@@ -221,8 +224,8 @@ def find_usable_scales(
 ) -> dict[str, str]:
     """The paths of scales that a new dataset `name` can use, by the names of its dimensions.
 
-    They are in its group or in one above it. What has a dimension's name in its own group, and does
-    not fit, hides scales above.
+    They are in its group or in one above it. Anything that has a dimension's name in its own group
+    hides the scales of that name above, whether it fits or not.
     """
     group, _, own_name = name.rpartition("/")
     scales = {}

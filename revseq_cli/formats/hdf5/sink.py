@@ -64,7 +64,7 @@ def _choose_dataset(
 
 
 class _Recorder(io.FileIO):
-    """The new file as HDF5 writes it, which is told that every write succeeds.
+    """The new file for HDF5 to write, to which it says that every write succeeds.
 
     HDF5 reports a failed write late, and may crash when the process ends. So the first error is
     kept in `error`, nothing more is written, and `wrap_errors` raises the error.
@@ -226,4 +226,4 @@ class ContiguousSink(_DatasetSink, RegionSink):
         path = self.file.temporary
         template = self._template
         self.tensor = RawTensor(path, self.file.name, offset, template.dtype, template.sizes)
-        super().start()
+        RegionSink.start(self)  # which reserves the bytes of the elements

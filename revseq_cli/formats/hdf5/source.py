@@ -62,10 +62,10 @@ class Hdf5Source(Source):
     """A dataset of an HDF5 file.
 
     `name` is what messages call the file, if not by its path. `asked` is the data type of opaque
-    elements, which have none in the file. `hard_path` is a path to it of hard links. `properties`
-    are those of its creation. `limits` are the largest sizes that it can have, None for a dimension
-    without a limit. With `raw`, its elements lie in the file as they are, and are read without
-    HDF5.
+    elements, which have none in the file. `hard_path` leads to it through hard links only.
+    `properties` is its creation property list. `limits` are the largest sizes that it can have,
+    None for a dimension without a limit. With `raw`, its elements lie in the file as they are, and
+    are read without HDF5.
     """
 
     identity: Identity
@@ -116,12 +116,12 @@ class Hdf5Source(Source):
         """FormatError for a dataset that cannot be read as a tensor."""
         if dataset.shape is None:
             raise FormatError("has a null dataspace: neither sizes nor elements", "a tensor")
-        has_no_fill = self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED
-        # This is asked last: HDF5 reads the index of all chunks to say which are there.
-        if has_no_fill and dataset.id.get_space_status() == h5d.SPACE_STATUS_NOT_ALLOCATED:
-            raise FormatError(
-                "none of its values was ever written, and it has no fill value", "values"
-            )
+        if self.properties.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
+            # Only such a dataset is asked this: HDF5 reads the index of all chunks to answer.
+            status = dataset.id.get_space_status()
+            if status == h5d.SPACE_STATUS_NOT_ALLOCATED:
+                found = "none of its values was ever written, and it has no fill value"
+                raise FormatError(found, "values")
         require_filters(dataset, self.name)
         declared = prod(dataset.shape) * self.dtype.itemsize
         remedy = "write it again without compression: h5repack -f NONE"
