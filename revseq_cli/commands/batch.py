@@ -140,7 +140,7 @@ def command(
         jobs.entries,
         defaults["cores"],
         resume=resume,
-        plans=dry_run,
+        dry_run=dry_run,
         shows_errors=console.verbose > 1,
     )
     with signals.defer(), contextlib.closing(running):
@@ -162,7 +162,7 @@ def command(
 
 
 def _run_jobs(
-    entries: Sequence[Entry], cores: int | None, *, resume: bool, plans: bool, shows_errors: bool
+    entries: Sequence[Entry], cores: int | None, *, resume: bool, dry_run: bool, shows_errors: bool
 ) -> Generator[Outcome, None, None]:
     """The outcomes of the jobs, as they end; with `resume`, first of those that are done."""
     from revseq_cli.commands.pool import Pool
@@ -176,7 +176,7 @@ def _run_jobs(
     skipped: list[Outcome] = []
     if resume:
         to_do, skipped = _skip_complete(entries)
-    pool = Pool(to_do, cores, plans=plans, shows_errors=shows_errors)
+    pool = Pool(to_do, cores, dry_run=dry_run, shows_errors=shows_errors)
     counts = Counter(entry.inputs.get("lengths") for entry in to_do)
     common_lengths = [path for path, count in counts.items() if path and count > 1]
     with (
@@ -262,7 +262,7 @@ def _require_list(path: str, names: dict[str, str | None]) -> None:
 
 
 def _is_up_to_date(entry: Entry) -> bool:
-    """Whether the output, which is complete where it exists, is not older than the inputs."""
+    """Whether the output is there and not older than the inputs; one that is there is complete."""
     from revseq_cli.formats.outputs import has_tensor
 
     output = files.time_of_change(entry.output)
@@ -287,14 +287,14 @@ def _summarize(outcomes: Sequence[Outcome], jobs: int, seconds: float | None) ->
     done = len(outcomes) - failed - skipped
     not_begun = jobs - len(outcomes)
     if seconds is None:
-        time = ""
+        duration = ""
         counts = {"to do": done, "skipped": skipped, "wrong": failed, "not begun": not_begun}
     else:
-        time = f" in {seconds:.2f} s"
+        duration = f" in {seconds:.2f} s"
         counts = {"done": done, "skipped": skipped, "failed": failed, "not begun": not_begun}
     words = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
     size = sum(outcome.bytes for outcome in outcomes)
-    return f"{terminal.say_count(jobs, 'job')}: {words or 'nothing'}; {size:,} bytes{time}"
+    return f"{terminal.say_count(jobs, 'job')}: {words or 'nothing'}; {size:,} bytes{duration}"
 
 
 def _print_json(outcome: Outcome) -> None:

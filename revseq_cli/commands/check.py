@@ -162,7 +162,8 @@ def _print_report(job: Job, result: _CheckResult, console: Console, *, every: bo
     misfit = loading.describe_misfit(job, result.failing)
     lines += ["", *terminal.fit_rows(_describe_job(job, result, misfit), width)]
     text = "\n".join(lines)
-    click.echo(text, sys.stdout, color=console.in_color)  # or Click would not print in ASCII
+    # Given the file, Click writes to our own stream, which escapes what ASCII lacks.
+    click.echo(text, sys.stdout, color=console.in_color)
     console.note(*result.notes)
 
 

@@ -1,4 +1,4 @@
-"""What a command prints next to its result: notes, errors and reports; and where colours are."""
+"""What a command prints next to its result: notes, errors and reports, and with which colours."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def print_error(error: RevseqError, color: str, origin: str = "") -> None:
 
 
 def most_printed(*, full: bool) -> float:
-    """How many elements of a tensor are printed: all in a pipe, and with `full`."""
+    """How many elements of a tensor are printed: all with `full`, or if this is no terminal."""
     from revseq_cli.report import view  # --help must not load NumPy
 
     if full or not sys.stdout.isatty():

@@ -158,7 +158,7 @@ def command(
 class _Inputs:
     """A, and what it is compared with: B, or the output that the `job` should give.
 
-    `b` is B or, of a job, its INPUT, which has the data type and the shape of that output.
+    `b` is B; with a job it is INPUT, which has the data type and the shape of that output.
     """
 
     a: Source
@@ -187,7 +187,7 @@ class _Inputs:
 class _OpenComparison:
     """How two tensors of one shape and data type differ, as long as both can be read.
 
-    The `diagnosis` explains it where the second one is the expected output of a job.
+    If the second one is the expected output of a job, the `diagnosis` explains the differences.
     """
 
     pair: Pair
@@ -279,7 +279,7 @@ def _require_tensors(
     hint = ""
     if len(tensors) == 3 and not has_job:
         hint = "to compare A with the expected output of a job, add --job"
-    of_job = settings.keys() - {*_OF_A, *_OF_TOLERANCE}
+    of_job = [name for name in settings if name not in (*_OF_A, *_OF_TOLERANCE)]
     typed = options.find_typed_option(*of_job)
     if is_job and on:
         problem = "--on computes A, and --job reads it from a file"

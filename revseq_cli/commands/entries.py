@@ -36,9 +36,10 @@ TENSORS = ("input", "lengths")  # the columns of a job's inputs
 
 @dataclass(frozen=True)
 class Entry:
-    """A job: its number, which is its line in a manifest, and its options by their parameters.
+    """A job: its number, which is its line in a manifest, its options, and its files.
 
-    `output` and `inputs`, by their columns, are real paths. `bytes` is the size of the inputs.
+    `options` has the values of `run`'s parameters by Click's names. `output` is a real path, and
+    `inputs` has the real paths of inputs by their columns. `bytes` is the size of the inputs.
     With `remakes`, the output exists and is older than they are.
     """
 
@@ -146,7 +147,7 @@ def _make_refusal(noun: str, entry: Entry, column: str, writer: Entry) -> Format
 
 
 class _JobFiles:
-    """The files of all jobs; an input that several jobs have is looked at once."""
+    """The files of all jobs; an input that several jobs share is inspected only once."""
 
     def __init__(self) -> None:
         self._resolve = files.make_resolver()
@@ -161,7 +162,7 @@ class _JobFiles:
             if not name:
                 continue
             if (name, column) not in self._inputs:
-                self._inputs[name, column] = self._look_at(name, column)
+                self._inputs[name, column] = self._inspect_input(name, column)
             path, size = self._inputs[name, column]
             total += size
             if path:
@@ -170,7 +171,7 @@ class _JobFiles:
         _refuse_pipe(output, "output")
         return Entry(line, options, self._resolve(output.path), paths, total)
 
-    def _look_at(self, name: str, column: str) -> tuple[str, int]:
+    def _inspect_input(self, name: str, column: str) -> tuple[str, int]:
         """The real path of an input, "" for a tensor that is typed, and its size in bytes."""
         reference = Reference.input(name)
         if reference.inline is not None:

@@ -29,7 +29,7 @@ TOPICS = ("formats", "porting", "json")  # pages of the manual that are not abou
 
 
 class Group(Enum):
-    """The groups of options in a help, with their titles; Click's own are in the last one."""
+    """The groups of options in a help, with their titles; the last one has Click's own."""
 
     REVERSE = "What to reverse"
     READ = "What to read"
@@ -103,7 +103,7 @@ class Command(click.Command):
         return rest
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What completes the word; of an option, the first words of its help describe it."""
+        """The completions of a word; the first sentence of its help describes an option."""
         items = super().shell_complete(ctx, incomplete)
         for item in items:
             if item.help:

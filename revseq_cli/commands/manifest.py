@@ -93,7 +93,10 @@ def _read_json_rows(text: str, columns: Columns) -> Iterator[Row]:
 
 
 def _load_pairs(line: str) -> tuple[tuple[str, Any], ...]:
-    """The keys and values of an object; numbers stay text, which the types of options read."""
+    """The keys and values of an object; objects inside it are tuples of these, too.
+
+    Numbers stay text, which the types of options read.
+    """
     try:
         row = json.loads(
             line,

@@ -1,4 +1,4 @@
-"""Options that several commands have, and what the commands get of them."""
+"""Options that several commands have, and the objects that commands make of them."""
 
 from __future__ import annotations
 
@@ -228,12 +228,14 @@ def _add_options(
 
 
 def find_typed_option(*names: str) -> str:
-    """The first of these options that was typed, or set by its variable; "" if none was."""
+    """The first of these options that was typed; "" if none was.
+
+    A value from the environment does not count, since it is there for other commands, too.
+    """
     context = click.get_current_context()
     options = {param.name: max(param.opts, key=len) for param in context.command.params}
-    default = (click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP, None)
     for name in names:
-        if context.get_parameter_source(name) not in default:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             return options[name]
     return ""
 
@@ -266,7 +268,7 @@ def take_resources(parameters: dict[str, Any]) -> Resources:
     scheduler = parameters.pop("scheduler")
     if engine != DASK:
         # One in the environment is there for other commands.
-        if scheduler and "REVSEQ_SCHEDULER" not in os.environ:
+        if scheduler and scheduler != os.environ.get("REVSEQ_SCHEDULER"):
             raise UsageError(
                 "--scheduler needs --engine dask", hint="to use dask, add --engine dask"
             )

@@ -32,15 +32,15 @@ from revseq_cli.pipeline import executors, loading, passes
 from revseq_cli.pipeline.plan import plan_pass
 from revseq_cli.pipeline.resources import AUTO, SERIAL
 
-# Workers wait for the disk most of the time, so that so many are of use also on fewer cores.
+# Workers mostly wait for the disk, so this many help even on fewer cores.
 _JOB_WORKERS = 8
-# So many jobs, or so many bytes of inputs, are worth the start of another worker.
+# Another worker is worth its start for this many jobs, or this many bytes of inputs.
 _JOBS_OF_A_WORKER = 32
 _BYTES_OF_A_WORKER = 1 << 26
-# A job is small if its inputs have at most so many bytes; fewer if memory holds them whole.
+# A job is small if its inputs have at most this many bytes; fewer if memory holds them whole.
 _SMALL_IN_FILES = 1 << 25
 _SMALL_HELD = 1 << 20
-# The outputs of a group of jobs are flushed together. It has at most so many jobs and bytes.
+# The outputs of a group of jobs are flushed together. It has at most this many jobs and bytes.
 _GROUP_JOBS = 64
 _GROUP_BYTES = 1 << 25
 # Seconds: the processes that a worker has started may live a little longer than the worker.
@@ -67,12 +67,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Setup:
-    """What jobs do: with `plans`, only plan; with `shows_errors`, print tracebacks.
+    """How jobs run: with `dry_run`, they are only planned; with `shows_errors`, print tracebacks.
 
     Their temporary files carry the `mark`. `journal` is the path of a `_Journal`.
     """
 
-    plans: bool
+    dry_run: bool
     shows_errors: bool
     mark: str
     journal: str
@@ -105,7 +105,7 @@ class _Journal:
 
 
 class Pool:
-    """Runs jobs, which it knows by their indices, in worker processes.
+    """Runs jobs in worker processes. A job is an index into the entries.
 
     A job waits in `_alone` or in `_small`, and is `_under_way` from its start to its outcome. A
     small job whose worker dies, or whose part of the memory is not enough, goes to `_alone`. If its
@@ -113,12 +113,12 @@ class Pool:
     """
 
     def __init__(
-        self, entries: list[Entry], cores: int | None, *, plans: bool, shows_errors: bool
+        self, entries: list[Entry], cores: int | None, *, dry_run: bool, shows_errors: bool
     ) -> None:
         self._entries = entries
         self._journal = _Journal()
         mark = os.urandom(4).hex()
-        self._setup = _Setup(plans, shows_errors, mark, self._journal.path)
+        self._setup = _Setup(dry_run, shows_errors, mark, self._journal.path)
         self._alone = deque[int]()
         self._small = deque[int]()
         for job, entry in enumerate(entries):
@@ -146,6 +146,7 @@ class Pool:
 
     def _run_alone(self) -> Iterator[Outcome]:
         """Run one job after another, each with the whole machine."""
+        # A job is taken only when it starts: those after one that dies wait for the next call.
         groups = ([self._alone.popleft()] for _ in range(len(self._alone)))
         try:
             yield from self._run_groups(groups, workers=1, sharers=0, ahead=1)
@@ -210,6 +211,7 @@ class Pool:
                             self._alone.append(job)  # its part of the memory was not enough
                             continue
                         if outcome.error and job in self._repeated:
+                            # Its first worker died, and may have left a part of a Zarr store.
                             self._remove_partial_output(job)
                         yield outcome
         finally:
@@ -247,8 +249,9 @@ class Pool:
             for path in left:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+                    continue
+                with contextlib.suppress(OSError):  # on Windows, a process may have it open
+                    path.unlink()
             if time.monotonic() > end:
                 return
             time.sleep(0.01)
@@ -317,10 +320,10 @@ def _run_group(
             _write_journal(setup.journal, finished)
             group.take_names()
         files.close()
-    for job, entry in jobs:
-        file = outputs.get(job)
+    entries = dict(jobs)
+    for job, file in outputs.items():
         if file in group.errors:
-            outcomes[job] = _make_failure(entry, group.errors[file])
+            outcomes[job] = _make_failure(entries[job], group.errors[file])
         if file in group.notes:
             notes = (*outcomes[job].notes, group.notes[file])
             outcomes[job] = replace(outcomes[job], notes=notes)
@@ -354,7 +357,7 @@ def _run_job(
     outcome = Outcome(entry.line, output, None, bytes=job.values.desc.total_bytes)
     planned = replace(outcome, planned=True)
     if not files.has_parent(entry.output):
-        if setup.plans:  # nothing is written, not even the folder that a sink needs
+        if setup.dry_run:  # nothing is written, not even the folder that a sink needs
             plan_pass(job.values, None, resources, job)
             return planned, None
         files.make_parent(entry.output)
@@ -368,7 +371,7 @@ def _run_job(
         replaces_store=entry.remakes,
     )
     plan = plan_pass(job.values, sink, resources, job)
-    if setup.plans:
+    if setup.dry_run:
         return planned, None
     with group.add(sink.file), sink:
         clamped = passes.reverse_into_file(job, sink, plan, verified=verify)

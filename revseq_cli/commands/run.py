@@ -170,8 +170,8 @@ def keep_digits(
 ) -> Request:
     """The request, in which text without a data type is FLOAT64 if the output is text.
 
-    So no digit is lost. It stays FLOAT32, as Microsoft's pages have it, if the output is printed in
-    their notation, and if a feature level is checked. Without `output`, the output is printed.
+    FLOAT64 keeps every digit. Text stays FLOAT32, as on Microsoft's pages, if the output is printed
+    in their notation or a feature level is checked. Without `output`, the output is printed.
     """
     from dataclasses import replace
 
@@ -201,8 +201,8 @@ def new_sink(
 ) -> FileSink:
     """The new file of that name for the output of a job; nothing is written yet.
 
-    With `replaces_store`, it may be a Zarr store that exists: an output that --resume makes again.
-    With --overwrite it may not, which would remove a folder.
+    With `replaces_store`, an existing Zarr store may be replaced, since --resume makes it again.
+    --overwrite never replaces a store, because that would remove a folder.
     """
     from revseq_cli.formats.outputs import adds_to_file, create_sink
     from revseq_cli.formats.references import Reference

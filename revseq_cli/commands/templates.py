@@ -46,7 +46,7 @@ def make_jobs(
 ) -> Jobs:
     """A job for each of these files.
 
-    `templates` has the names of its other files, by their columns. `pattern` is the one that the
+    `templates` has the templates of the columns lengths and output. `pattern` is the one that the
     files match, which may end with ::key; it is empty for a list of names. A file that is the
     output or the lengths of another job is not an input. UsageError for a wrong placeholder, and
     for two jobs with one output.
@@ -77,7 +77,7 @@ def make_jobs(
 
 
 def _as_file_name(path: str) -> str:
-    """The path, in a form that is neither a typed tensor nor standard input."""
+    """The path, in a form that is not taken for a typed tensor or for standard input."""
     if path == "-" or path.lstrip().startswith("["):
         return f"{os.curdir}{os.sep}{path}"
     return path
@@ -128,7 +128,7 @@ def _fill_templates(
 
 
 def _hint_for_outputs(template: str, paths: Sequence[str], file_pattern: str) -> str:
-    """A hint to use a template like this one, but with an output for each input; "" if none has.
+    """A hint to use a template that gives each input its own output; "" if none does.
 
     The placeholders are tried in turn, each in the folder of the template, then in the folder out.
     A template without a suffix names a folder, and its outputs get the suffixes of the inputs.
@@ -144,10 +144,11 @@ def _hint_for_outputs(template: str, paths: Sequence[str], file_pattern: str) ->
     for name, parent in itertools.product(names, (folder, "out")):
         other = os.path.join(parent, name + suffix)
         outputs = {other.format(**of_input) for of_input in values}
-        if not inputs.isdisjoint(map(os.path.normpath, outputs)):
-            continue
+        overwrites_input = not inputs.isdisjoint(map(os.path.normpath, outputs))
         # For x.npy and the pattern x*.npy, {match} is empty, and {match}.npy would be .npy.
         has_empty_name = any(not os.path.basename(name.format(**of_input)) for of_input in values)
-        if len(outputs) == len(paths) and not has_empty_name:
+        if overwrites_input or has_empty_name:
+            continue
+        if len(outputs) == len(paths):
             return f"to name a file for each input, use -o {platform.quote(other)}"
     return ""

@@ -29,12 +29,15 @@ def expand_patterns(
     parameter: click.Parameter,  # noqa: ARG001 - Click passes it
     words: tuple[str, ...],
 ) -> tuple[str, ...]:
-    """A callback: on Windows, where shells do not, the names of files instead of each pattern."""
+    """A callback that replaces each pattern by the files that match, on Windows.
+
+    Elsewhere the shell does that.
+    """
     return tuple(name for word in words for name in platform.expand_pattern(word))
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg] # older ones of Click take no argument
-    """A type of values, which `parse` makes of text; `values` lists them, if there are few."""
+    """A Click type whose values `parse` makes from text; `values` lists them if they are few."""
 
     def __init__(self, name: str, parse: Callable[[str], Any], values: Sequence[str] = ()) -> None:
         self.name = name

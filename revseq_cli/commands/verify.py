@@ -116,7 +116,7 @@ def _choose_status(results: Sequence[_PageResult]) -> int:
 
 
 def _find_pages(names: Sequence[str], allow_empty: bool) -> list[tuple[Reference, bool]]:
-    """The pages, and whether each may have no examples, as those in folders may in any case."""
+    """The pages, each with whether it may lack examples; those in folders always may."""
     from revseq_cli import pages  # --help must not load NumPy
     from revseq_cli.formats.references import Reference
     from revseq_cli.formats.table import TEXT

@@ -63,6 +63,7 @@ class Meaning(NamedTuple):
     dimensions: tuple[str, ...] = ()  # as in a Source
     attributes: Attributes = {}  # noqa: RUF012 - of the tensor, not of storage; nobody changes it
     # The variables of one dimension that say where its indices are.
+    # Those that no output can have are named in `left`.
     coordinates: tuple[Variable, ...] = ()
     # The attributes of each group on the tensor's path, that of the file first.
     groups: tuple[Attributes, ...] = ()
@@ -70,9 +71,10 @@ class Meaning(NamedTuple):
     left: tuple[str, ...] = ()  # in words, what this form has no place for
     default_fill: Any = None  # the fill value of NetCDF for a tensor whose attributes have none
     storage_fill: Any = None  # the one that somebody chose for elements which were never written
-    # Coordinates of datetime64 or timedelta64, which are compared but not copied.
+    uncopied: tuple[str, ...] = ()  # the names of the coordinates that `left` has in words
+    # Those of them whose values are datetime64 or timedelta64. They are read, since a job compares
+    # the coordinates of its two inputs.
     times: tuple[Variable, ...] = ()
-    uncopied: tuple[str, ...] = ()  # the names of coordinates that are not copied, as `left` says
 
     def without_pointers(self) -> Meaning:
         """The same without attributes that name variables which are not copied.
@@ -97,7 +99,7 @@ class Meaning(NamedTuple):
 
 
 class NoCoordinateError(Exception):
-    """The variable of a dimension's name is not its coordinate, or cannot go with a tensor."""
+    """The variable named like a dimension is not its coordinate, or cannot be copied."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
@@ -138,13 +140,13 @@ def find_coordinates(
         dimensions,
         coordinates=tuple(variables),
         left=tuple(left),
-        times=tuple(times),
         uncopied=tuple(uncopied),
+        times=tuple(times),
     )
 
 
 def _drop_pointers(attributes: Attributes, copied: set[str]) -> tuple[Attributes, list[str]]:
-    """The attributes that name no variable which is not copied; the names of the others."""
+    """The attributes without those that name variables left behind, and the names of those."""
     kept = dict(attributes)
     dropped = []
     for name in _NAMING:

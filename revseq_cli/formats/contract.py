@@ -136,10 +136,10 @@ class Source(ABC):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """The grids at which blocks may be cut, each as the indices between two cuts.
+        """The grids at which blocks may be cut, each as the step of its cuts in each dimension.
 
-        It is one grid, that of the chunks, or of single elements without chunks. Of several, cuts
-        at the first are the cheapest, and the last is the finest, for little memory.
+        The first grid is the cheapest, and the last is the finest, for little memory. Here it is
+        only one grid: the chunks, or single elements if there are no chunks.
         """
         return [self.chunks or (1,) * len(self.sizes)]
 
@@ -181,7 +181,7 @@ class Source(ABC):
         return self.path
 
     def is_item(self, key: str) -> bool:
-        """Whether it is the tensor that has this name where its file is listed."""
+        """Whether a list of its file calls it by this name."""
         return key.strip("/") == self.key.strip("/")
 
     def read(self) -> NDArray[Any]:
@@ -210,9 +210,9 @@ class Sink(contextlib.AbstractContextManager["Sink", None]):
     in_order = False  # whether `receive` needs the blocks in their order
     chunks: tuple[int, ...] | None = None  # as in a source, like `encoded`
     encoded = False
-    left_out: tuple[str, ...] = ()  # in words, what it does not keep of the meaning of its source
+    left_out: tuple[str, ...] = ()  # what it does not keep of its source's meaning, in words
     notes: tuple[str, ...] = ()  # for the user
-    next_to = ""  # a file, next to which temporary files of the pass are
+    next_to = ""  # the file next to which the pass puts its temporary files
 
     @abstractmethod
     def block_writer(self) -> BlockWriter:

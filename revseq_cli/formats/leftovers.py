@@ -36,7 +36,7 @@ def note_on_rest(
     """The note on what is left in INPUT's file, or is in a copy of it without being reversed.
 
     `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the
-    reversal, or None where the tensor is only converted.
+    reversal; None if the tensor is only converted.
     """
     dimension = _name_dimension(source, axis)
     if original and original.is_input:
@@ -146,7 +146,7 @@ def _last_part(key: str) -> str:
 def _advise(source: Source, output: str, axis: int | None, *, only: bool) -> str:
     """What to type to keep the other tensors, or to see them if the tensor is only converted.
 
-    It is nothing where the path `output` has the suffix of INPUT's file already.
+    It is "" if the path `output` has the suffix of INPUT's file already.
     """
     path = source.container
     file = platform.quote(path)

@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 from revseq_cli.core.errors import DataTypeError, RevseqError
 from revseq_cli.core.tensors import TensorDesc
 
-DIMENSION = "dimension"  # what an Item is that gives a dimension its name, and has no values
-GROUP = "group"  # what an Item is that has others in it
+DIMENSION = "dimension"  # `what` of an Item that only gives a dimension its name
+GROUP = "group"  # `what` of an Item that has others in it
 
 
 class Item(NamedTuple):
@@ -17,7 +17,7 @@ class Item(NamedTuple):
 
     key: str  # its name after ::
     desc: TensorDesc | None = None
-    # What else it is: a group, a link, or the data type or the fault for which it is no tensor.
+    # What it is if it is not a tensor: a group, a link, its data type, or what is wrong with it.
     what: str = ""
     depth: int = 0  # the number of groups between it and what is listed
     sizes: tuple[int, ...] | None = None

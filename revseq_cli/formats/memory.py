@@ -37,7 +37,7 @@ class _MemoryReadTask:
 class MemorySource(Source):
     """A tensor in memory.
 
-    `order` is given where `values` are a copy of a tensor: if a dimension has size 1, their flags
+    `order` must be given for a copy of a tensor: if a dimension has size 1, the flags of `values`
     do not tell the memory order.
     """
 

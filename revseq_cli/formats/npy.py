@@ -113,7 +113,7 @@ class Header(NamedTuple):
             seems, hint = describe_head(head)
             raise FormatError(f"is named .npy, but looks like {seems}", hint=hint, where=where)
         version = 1
-        if total > 12:  # a shorter file is truncated in any version
+        if total > 12:  # a shorter file may end before this byte, and is refused below
             version = head[6]
         if version not in _LENGTH_BYTES:
             raise FormatError(f"has .npy version {version}", "version 1, 2 or 3", where=where)

@@ -75,7 +75,7 @@ def _refusing(error: FormatError) -> Iterator[None]:
 
 
 class _BoundedFile:
-    """A file of which zipfile reads at most a large directory at once.
+    """A file for zipfile that refuses to read more at once than a sensible directory has.
 
     The file itself says how many bytes its directory has, and zipfile takes memory for as many.
     """
@@ -310,7 +310,7 @@ class _Frame:
 
     name: str  # the file name of the new member
     method: int  # how that is compressed, by zipfile's number
-    # Of a copy of an archive: its members with their new offsets, also the one that is replaced.
+    # Of a copy of an archive: its members with their new offsets, even the one that is replaced.
     others: list[ZipInfo] = field(default_factory=list)
     comment: bytes = b""
     parts: list[CopiedPart] = field(default_factory=list)  # what is copied
@@ -490,8 +490,8 @@ def open_source(location: Location, types: TextTypes) -> Source:
 def create_sink(file: NewFile, template: Source, key: str, original: Original | None) -> FileSink:
     """The sink of a new archive of one member, or of a copy with one replaced or added.
 
-    The member is deflated where the one that it replaces, or else INPUT, is a deflated member.
-    Others are stored: floats hardly get smaller.
+    The member is deflated if the one that it replaces is, or, if it replaces none, if INPUT is.
+    Other members are stored, since floats hardly get smaller.
     """
     method = _METHOD_NUMBERS.get(template.storage.details.get("method", ""), ZIP_STORED)
     if original:

@@ -50,7 +50,7 @@ def create_sink(
     else:
         # There was no file to add the tensor to. If another command creates it during the work, it
         # is not replaced, even with --overwrite.
-        may_replace = overwrite and not _is_addition(reference, row)
+        may_replace = overwrite and not _can_be_added(reference, row)
         file = files.new_file(path, overwrite=may_replace, inputs=inputs, is_folder=row is ZARR)
     original = own_file
     if original is None and not only:
@@ -76,8 +76,11 @@ def _create_version(own_file: Original, inputs: Iterable[Identity]) -> NewFile:
     return files.new_version(own_file.path, own_file.identity, inputs)
 
 
-def _is_addition(reference: Reference, row: Format) -> bool:
-    """Whether the output is a tensor to add to a file, if that exists."""
+def _can_be_added(reference: Reference, row: Format) -> bool:
+    """Whether the output names a tensor in a file that can hold others.
+
+    If that file exists, the tensor is added to it.
+    """
     return reference.key is not None and row.keeps_others
 
 
@@ -95,11 +98,14 @@ def _is_only_store(path: str, row: Format) -> bool:
 
 
 def adds_to_file(reference: Reference) -> bool:
-    """Whether the output is a tensor to add to a file that exists."""
+    """Whether the output names a tensor in a file that exists, to which it is added.
+
+    If neither option nor suffix tells the format, it is that of the file.
+    """
     if reference.key is None or not files.exists(reference.path):
         return False
     row = by_name(reference.format) or by_suffix(reference.path)
-    return row is None or row.keeps_others
+    return row is None or _can_be_added(reference, row)
 
 
 def has_tensor(output: str) -> bool:
@@ -117,7 +123,7 @@ def has_tensor(output: str) -> bool:
 def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Original | None:
     """The file that the tensor is added to, if it exists; FormatError for one of another format."""
     path = reference.path
-    if not _is_addition(reference, row) or not files.exists(path):
+    if not _can_be_added(reference, row) or not files.exists(path):
         return None
     if not files.can_be_added_to(path):
         expected = "a new address: a tensor is added only to a file of this machine"
@@ -153,7 +159,7 @@ def _choose_key(
 
 
 def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
-    """The note on a data type that INPUT does not state, and a binary output has."""
+    """The note on the data type that a binary output gets where INPUT states none."""
     if not template.assumes_type or row.is_text:
         return ()
     data_type = template.desc.data_type.name
@@ -208,14 +214,11 @@ def _find_copied_format(reference: Reference, template: Source, *, only: bool) -
     It is the output's own file, or INPUT's: MATLAB's .mat may be HDF5.
     """
     path = reference.path
-    if reference.key:
-        row = _find_own_format(path)
-        if row:
-            return row
-    elif by_suffix(path.rpartition(":")[0]):
+    if not reference.key and by_suffix(path.rpartition(":")[0]):
         return None  # file.h5:name lacks a colon
-    if only:
-        return None
+    own_row = _find_own_format(path) if reference.key else None
+    if own_row or only:
+        return own_row
     input_row = by_name(template.storage.format)
     if input_row and input_row.keeps_others:
         return input_row

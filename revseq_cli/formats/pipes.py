@@ -64,7 +64,7 @@ def refuse_shared(references: Sequence[tuple[str, Reference]]) -> None:
 
 
 def make_pipe_error(row: Format, name: str) -> FormatError:
-    """The error for a format that cannot be read from the first byte to the last."""
+    """The error for a format that cannot be read in one go, from the first byte to the last."""
     found = f".{row.name} cannot be read from a pipe"
     return FormatError(found, "a file", "save it to a file first", name)
 

@@ -61,11 +61,11 @@ def find_run_region(least: int, sizes: tuple[int, ...], order: str = "C") -> tup
 
     For a tensor of sizes (1000, 128, 128) in C order and 4096 elements, they are (1, 32, 128).
     """
-    if order != "F":
+    if order != "F":  # it is F order with the dimensions reversed
         return find_run_region(least, sizes[::-1], "F")[::-1]
     region = []
     left = least
-    for size in sizes:
+    for size in sizes:  # in F order: the elements of the first dimension are next to each other
         region.append(max(1, min(size, left)))
         left = -(-left // max(1, size))
     return tuple(region)
@@ -199,7 +199,8 @@ class RawSource(Source):
     ) -> None:
         self.tensor = tensor
         self.key = key
-        # The states of the file that is read, and of the user's: a compressed tensor has two files.
+        # `unchanged` is the state of the file that is read, and `identity` that of the user's file.
+        # They are two files if the user's is compressed.
         self.unchanged = unchanged
         self.identity = unchanged
         self.storage = storage

@@ -52,8 +52,8 @@ class Reference:
 
     path: str
     key: str | None = None
-    inline: str | None = None  # the text of a tensor in the argument; `path` is for messages
-    format: str | None = None  # a format's name, which counts instead of first bytes and suffix
+    inline: str | None = None  # the text of a tensor in the argument; then `path` is for messages
+    format: str | None = None  # a format's name, which overrides first bytes and suffix
 
     @classmethod
     def input(

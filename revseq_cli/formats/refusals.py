@@ -109,7 +109,7 @@ def make_dimension_error(name: str, where: str) -> UsageError:
 
 
 def is_huge(size: int) -> bool:
-    """Whether so many bytes are refused if few are stored."""
+    """Whether so many bytes may be a decompression bomb: few stored bytes become so many."""
     return size > _BOMB_BYTES
 
 

@@ -205,22 +205,18 @@ def _create_copy(
     header = _Header.read(original.path, original.path, original.identity)
     others = dict(header.entries)
     replaced = others.pop(key, None)
-    gap_begin = header.size
-    gap_stop = header.size
     if replaced:
         original.require_replaceable(key)
-        gap_begin = replaced.begin
-        gap_stop = replaced.stop
     if replaced and original.is_input:
-        begin = header.offset + gap_begin
-        end = header.offset + gap_stop
+        begin = header.offset + replaced.begin
+        end = header.offset + replaced.stop
         parts = [CopiedPart(0, begin, 0), CopiedPart(end, header.identity.size - end, end)]
         tensor = RawTensor.like(template, file, begin)
         return RawSink(file, tensor, reopen, original=original, parts=parts)
-    gap = gap_stop - gap_begin
-    for name, entry in others.items():
-        if entry.begin >= gap_stop:
-            others[name] = entry._replace(begin=entry.begin - gap, stop=entry.stop - gap)
+    # The bytes that are left out: none, at the end, if there is no tensor of that name.
+    gap_begin = replaced.begin if replaced else header.size
+    gap_stop = replaced.stop if replaced else header.size
+    others = _move_up(others, gap_begin, gap_stop)
     head, tensor = _place_last(file, template, key, header.metadata, others)
     offset = len(head)
     parts = [
@@ -228,6 +224,17 @@ def _create_copy(
         CopiedPart(header.offset + gap_stop, header.size - gap_stop, offset + gap_begin),
     ]
     return RawSink(file, tensor, reopen, head, original=original, parts=parts)
+
+
+def _move_up(entries: dict[str, _Entry], gap_begin: int, gap_stop: int) -> dict[str, _Entry]:
+    """The tensors after the gap is closed."""
+    gap = gap_stop - gap_begin
+    closed = {}
+    for name, entry in entries.items():
+        if entry.begin >= gap_stop:
+            entry = entry._replace(begin=entry.begin - gap, stop=entry.stop - gap)
+        closed[name] = entry
+    return closed
 
 
 def _place_last(

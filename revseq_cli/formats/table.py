@@ -28,7 +28,7 @@ class Format(NamedTuple):
     """One format."""
 
     name: str  # in options
-    suffixes: tuple[str, ...]  # of its files; a format without any is only read
+    suffixes: tuple[str, ...]  # of its files; a format without suffixes can only be read
     module: str  # in this folder, with the functions of a FormatModule: "module", "module:object"
     has_names: bool = False  # whether tensors in a file have names
     can_list: bool = False  # whether a file may hold several tensors, which `contents` lists
@@ -156,7 +156,7 @@ def find_suffix(path: str) -> str:
 
 @functools.lru_cache(maxsize=64)  # a job asks some 14 times
 def by_suffix(path: str, *, reading: bool = False) -> Format | None:
-    """The format of a file's suffix, or None; with `reading`, suffixes count that are only read."""
+    """The format of a file's suffix, or None; with `reading`, also of one that is only read."""
     suffix = find_suffix(path)
     for row in FORMATS:
         if suffix in row.suffixes:

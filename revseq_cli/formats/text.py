@@ -41,8 +41,8 @@ from revseq_cli.text.tables import (
 )
 from revseq_cli.text.tensor_text import TensorText
 
-# For a number that the default type cannot hold, the types to propose. The bits of a NaN are those
-# of a narrow float.
+# The types to propose for a number that the default type cannot hold, in this order. FLOAT16 is
+# there for a NaN that is written with its bits: only FLOAT16 has the NaN nan(0x7e01).
 _OTHER_TYPES = (
     DataType.FLOAT32,
     DataType.FLOAT16,
@@ -108,7 +108,7 @@ def _describe_header(numbers: Table, text: Text) -> tuple[str, ...]:
 
 
 def _file_of(text: Text) -> str:
-    """The file of a text, as hints repeat it; "" if it is not from a file."""
+    """The path of a text's file, for hints; "" if the text is not from a file."""
     return text.name if text.identity else ""
 
 

@@ -62,7 +62,10 @@ def _make_size_error(size: str, where: str) -> FormatError:
 
 
 def decode_text(data: bytes, name: str, identity: Identity | None = None) -> Text:
-    """The text of these bytes, without its mark; a FormatError says what they look like instead."""
+    """The text of these bytes, without its mark.
+
+    FormatError, which says what they look like, if they are no text.
+    """
     count = data.count(b"[") + data.count(b"{")
     if count > MOST_BRACKETS:
         raise FormatError(f"has {count} brackets", f"at most {MOST_BRACKETS}", _BINARY_HINT, name)

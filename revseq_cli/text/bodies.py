@@ -1,7 +1,7 @@
 """The body of a tensor: its brackets, commas and numbers, from which its shape is found.
 
-Texts may have a gigabyte, for which a loop over characters takes minutes. NumPy looks at all tokens
-at once: at their kinds, and at how many brackets are open after each.
+A text may have a gigabyte, and a loop over its characters would take minutes. So NumPy looks at all
+tokens at once: at their kinds, and at how many brackets are open after each.
 
     [[1, 2, 3], [4, 5, 6]]
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from revseq_cli.core.tensors import MOST_DIMENSIONS, Sizes
 from revseq_cli.text.positions import PlacedError, error_at
 
-NUMBER = re.compile(r"[^ \t\n\r,\[\]]+")  # or a word instead of one
+NUMBER = re.compile(r"[^ \t\n\r,\[\]]+")  # a number, or a word where one should be
 # Elements as NumPy prints them in a list.
 _SCALAR = re.compile(r"\bnp\.(?P<type>[a-z]+[0-9]+)\((?P<number>[^()\[\]]*)\)")
 _TRUTH = {"True": "1", "False": "0", "np.True_": "1", "np.False_": "0"}
@@ -120,8 +120,10 @@ def find_shape(tokens: Tokens, stated: Sizes) -> Sizes:
     rank = int(depth.max())
     if numbers.size:
         rank = int(depth[numbers[0]])
-    if not rank:  # there are no brackets
-        return (numbers.size,) if tokens.kinds.size > 1 else ()
+    if not rank:
+        # Without brackets, a single number has no dimensions, and numbers with commas have one.
+        has_commas = tokens.kinds.size > 1
+        return (numbers.size,) if has_commas else ()
     _require_depth(tokens, numbers, depth, rank)
     levels = [np.flatnonzero(opens & (depth == d)) for d in range(1, rank + 1)]
     levels.append(numbers)

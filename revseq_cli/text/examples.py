@@ -24,7 +24,7 @@ from revseq_cli.text.tensor_text import TensorText
 if TYPE_CHECKING:
     from revseq_cli.files.input_file import Identity
 
-# The page's examples call the lengths SequenceTensor; the struct has SequenceLengthsTensor.
+# The page's examples call the lengths SequenceTensor; the struct calls them SequenceLengthsTensor.
 _PAGE_LABELS = {INPUT: INPUT, "SequenceTensor": LENGTHS, OUTPUT: OUTPUT}
 LABELS = {**_PAGE_LABELS, LENGTHS: LENGTHS}
 _OURS = "REVERSE_SUBSEQUENCES"
@@ -48,8 +48,8 @@ class Example:
     """One example of a page, of this operator or another: its tensors and its Axis line.
 
     Tensors have the operator's names for them, or else their labels. `more_outputs` are further
-    OutputTensors in the same code block. `no_integer` is a line that begins with Axis: and has no
-    integer, a mistake or prose. An example that `can_share` may use the InputTensor of the example
+    OutputTensors in the same code block. `no_integer` is a line that begins with Axis: but has no
+    integer: a mistake, or prose. An example that `can_share` may use the InputTensor of the example
     before. `problem` is what is wrong with it as an example of this operator.
     """
 
@@ -136,7 +136,10 @@ class Example:
         return not _FENCE.search(item.page, last_output.body_stop, item.start)
 
     def share_input(self, before: Example) -> None:
-        """Take the InputTensor of the example before, if only that is missing, and its axis."""
+        """Take the InputTensor of the example before, if only that is missing.
+
+        If this example has no Axis line, it also takes the axis.
+        """
         lacks_input = self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
         if not self.can_share or not lacks_input:
             return
@@ -193,7 +196,7 @@ def read_values(tensor: TensorText) -> NDArray[Any]:
 
 
 def _can_be_reversal(values: NDArray[Any], output: NDArray[Any], axis: int | None) -> bool:
-    """Whether there are lengths for which the output is right; True for what is no axis."""
+    """Whether there are lengths for which the output is right; True if there is no such axis."""
     if values.shape != output.shape:
         return False
     if axis is None or not 0 <= axis < values.ndim:
@@ -266,16 +269,12 @@ class _Grouping:
     def add_tensor(self, item: TensorText) -> None:
         last = self.examples[-1] if self.examples else None
         is_next = last is None or last.ends_before(item)
-        # A listing begins with an InputTensor, or with the first tensor of another operator.
-        begins_listing = item.name == INPUT
-        if item.name not in LABELS:
-            begins_listing = is_next
-        goes_on = self._is_in_listing or begins_listing
-        self._is_in_listing = item.is_described_only and goes_on
+        self._is_in_listing = self._is_listed(item, is_next=is_next)
         if self._is_in_listing:
             if item.name == INPUT:
                 self._can_share_next = False  # the next example may be about this InputTensor
-        elif last is None:
+            return
+        if last is None:
             self._begin_example(item)
         elif not self._next_axis and last.takes_output(item):
             last.more_outputs.append(item)
@@ -283,6 +282,17 @@ class _Grouping:
             self._begin_example(item)
         else:
             last.add_tensor(item)
+
+    def _is_listed(self, item: TensorText, *, is_next: bool) -> bool:
+        """Whether a tensor is part of a listing; with `is_next`, it belongs to the next example.
+
+        A listing begins with an InputTensor, or with the first tensor of another operator.
+        """
+        if not item.is_described_only:
+            return False
+        if self._is_in_listing or item.name == INPUT:
+            return True
+        return is_next and item.name not in LABELS
 
     def _begin_example(self, item: TensorText) -> None:
         example = Example(self._page, self._next_axis, self._can_share_next)
@@ -293,7 +303,7 @@ class _Grouping:
 
 
 class _Headings:
-    """Where a page names operators: in headings, and this one anywhere."""
+    """Where a page names operators: any of them in headings, and this one anywhere."""
 
     def __init__(self, page: str) -> None:
         self._operators: list[tuple[int, str]] = []

@@ -1,6 +1,6 @@
 """Objects of JSON, in files and in their metadata.
 
-It is a module of its own, since formats that are no text load it, and no other module for texts.
+It is a module of its own, since binary formats load it, and no other module of this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Markup and comments around the tensors of a page become blanks, so that offsets stay."""
+"""Replaces markup and comments around the tensors of a page by blanks: offsets stay the same."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ _BLOCK = re.compile(
     r"|details|figure|blockquote|br|hr)\b",
     re.IGNORECASE,
 )
-# Inline markup shows nothing itself, so that a word goes on after it, as highlighters write -1.
+# Inline markup shows nothing, and a word goes on after it: highlighters write -1 as
+# <span>-</span><span>1</span>.
 _INLINE = re.compile(
     r"</?(?:span|wbr|b|i|em|strong|code|tt|font|kbd|var|samp|mark|u)\b[^<>]{0,200}>",
     re.IGNORECASE,
 )
+# A word or a number with inline markup inside it.
 _TORN = re.compile(
     rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE
 )
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
+_WORD_CHARACTER = re.compile(r"[\w.+-]")
+# What stands after a character of a word that was written as a reference, up to the width of that.
+# No text has it: it is half of a surrogate pair.
+_FILLER = "\ud800"
+# A word or a number with fillers inside it.
+_FILLED = re.compile(rf"(?<![\w.+-])[\w.+-]++(?:{_FILLER}++[\w.+-]++)++")
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 
 
@@ -38,6 +46,8 @@ def remove_markup(text: str) -> str:
         text = _TORN.sub(_join_word, text)
     if "&" in text:
         text = _REFERENCE.sub(_replace_reference, text)
+    if _FILLER in text:
+        text = _FILLED.sub(_move_fillers, text).replace(_FILLER, " ")
     for mark in ("**", "`", "\xa0", "\u3000"):
         text = text.replace(mark, " " * len(mark))
     if "<" in text or ">" in text:
@@ -58,7 +68,11 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _replace_reference(match: re.Match[str]) -> str:
-    """The character that an HTML reference means, with blanks on the side where no number is."""
+    """The character that an HTML reference means.
+
+    A character of a word is followed by fillers, so that 1&#46;5 becomes 1.5 and blanks. Any other
+    has blanks on the side where no number is.
+    """
     width = len(match[0])
     character = html.unescape(match[0])
     if character.isspace():
@@ -66,7 +80,14 @@ def _replace_reference(match: re.Match[str]) -> str:
     is_one = len(character) == 1 and character.isprintable()
     if not is_one or character in "<>":
         return match[0]
+    if _WORD_CHARACTER.match(character):
+        return character.ljust(width, _FILLER)
     after = match.string[match.end() : match.end() + 1]
     if after.isalnum() or after == ".":
         return character.rjust(width)
     return character.ljust(width)
+
+
+def _move_fillers(match: re.Match[str]) -> str:
+    """The word in one piece, with its fillers after it."""
+    return match[0].replace(_FILLER, "").ljust(len(match[0]), _FILLER)

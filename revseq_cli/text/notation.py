@@ -1,4 +1,4 @@
-"""The bracket notation of Microsoft's reference pages: its tensors and Axis lines are found.
+"""Finds the tensors and Axis lines in the bracket notation of Microsoft's reference pages.
 
     Name: (Sizes:{1,1,3,4}, DataType:FLOAT32)
     [[[[1,  2,  3,  4],
@@ -24,7 +24,7 @@ from revseq_cli.text.bodies import find_body_stop, find_data_type
 from revseq_cli.text.positions import error_at
 from revseq_cli.text.tensor_text import HEADER, HEADER_FORM, NAME, TensorText
 
-# The most tensors of a text, so that a list of headers takes less than a gigabyte; pages have some
+# The most tensors of a text, so that a list of headers takes less than a gigabyte; pages have
 # dozens.
 MOST_TENSORS = 500_000
 
@@ -136,6 +136,7 @@ def _find_tensor(
         number = _ALONE.match(text, end, limit)
     if not number:
         return TensorText(name, line, page, text, start, end, end), end
+    # The number may turn out to be a line such as "- Axis: 3", so it may be read as one, too.
     return TensorText(name, line, page, text, start, *number.span(1)), end
 
 

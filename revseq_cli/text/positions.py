@@ -35,7 +35,7 @@ class PlacedError(FormatError):
 def error_at(
     text: str, offset: int, problem: str, expected: str = "", hint: str = ""
 ) -> PlacedError:
-    """The error about that position of a text."""
+    """An error about a position of a text."""
     text = lines_of(text)
     number = text.count("\n", 0, offset) + 1
     start = text.rfind("\n", 0, offset) + 1

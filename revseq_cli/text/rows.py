@@ -59,8 +59,8 @@ def put_brackets(rows: Sequence[str], sizes: tuple[int, ...], gaps: Sequence[int
     """A tensor's rows in brackets, one row a line.
 
     A tensor without dimensions has no brackets, and one without elements is []. A row that opens
-    k brackets is indented by (rank - k) blanks. `gaps` has a number for each dimension: dots follow
-    so many of its indices, for those that are left out; 0 is for a dimension that is complete.
+    k brackets is indented by (rank - k) blanks. `gaps` says for each dimension after how many of
+    its indices others are left out, where dots stand; 0 if none are.
     """
     if not rows:
         return "[]"

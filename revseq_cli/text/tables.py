@@ -20,7 +20,7 @@ from revseq_cli.text.numbers import is_number
 from revseq_cli.text.positions import error_at, lines_of
 
 _LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)  # of a table, that is no comment
-_NUMBER_START = re.compile(r"[+-]?\.?\d")  # 1.0.0 is a mistake, and no name
+_NUMBER_START = re.compile(r"[+-]?\.?\d")  # 1.0.0 is a mistyped number, and no name
 _EXCEL_LINE = re.compile(r"\s*sep=(?P<separator>[^\s])\s*", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"\d,\d")
 _REMOVE_COMMENTS = "sed 's/ *#.*//'"
@@ -32,7 +32,7 @@ class Table:
     """The rows of a text: their cells, and where the line of each begins.
 
     `header` are the names of columns, if there are any. If the table is only one column of a text,
-    that is its `first_column`, and `others` are the names of those that were left out.
+    `first_column` is the index of that column, and `others` are the names of all others.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Table:
 
     @property
     def data_type(self) -> DataType | None:
-        """The data type that the text states, which is none."""
+        """None: a table states no data type."""
         return None
 
     @property
@@ -201,7 +201,7 @@ def _refuse_unnamed_index(
 
 
 def _require_width(text: str, starts: Sequence[int], rows: Sequence[Sequence[str]]) -> None:
-    """FormatError for a line that has not as many cells as the first one."""
+    """FormatError for a line with more or fewer cells than the first one."""
     width = len(rows[0])
     for start, row in zip(starts, rows, strict=True):
         if len(row) != width:

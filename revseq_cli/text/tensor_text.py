@@ -120,7 +120,8 @@ class TensorText:
 
     @functools.cached_property
     def _parsed_body(self) -> tuple[Sizes, list[str]]:
-        return self.parse_body()  # values are parsed again to find their data type
+        # Kept, since values are parsed again where a data type for them is looked for.
+        return self.parse_body()
 
     def parse_body(self) -> tuple[Sizes, list[str]]:
         """The shape of the body, and its numbers; FormatError for a body that is no tensor."""
@@ -138,7 +139,7 @@ class TensorText:
         return shape, bodies.split_numbers(body, has_scalars=has_scalars)
 
     def _refuse_words(self, body: str) -> None:
-        """FormatError for characters that only look like blanks, and for dots for elements."""
+        """FormatError for what only looks like a blank, and for dots that stand for elements."""
         wrong_blank = _NO_BLANK.search(body)
         if wrong_blank:
             offset = self.body_start + wrong_blank.start()

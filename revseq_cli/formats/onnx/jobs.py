@@ -38,7 +38,8 @@ _RUNTIME_TYPES = {"float": "FLOAT32", "double": "FLOAT64"}  # its other types ha
 class NodeTensor(MemorySource):
     """A tensor that a model computes.
 
-    `files` are all that it comes from, which no output may overwrite: first the model's own.
+    `files` are the states of all files that it depends on, the model's first: no output may
+    overwrite them.
     """
 
     def __init__(self, name: str, values: NDArray[Any], path: str, files: list[Identity]) -> None:
@@ -53,7 +54,7 @@ class NodeTensor(MemorySource):
 class NodeJob:
     """A node as a job.
 
-    `feeds` has NAME=FILE for inputs of the model, and `lengths` is given instead of the model's.
+    `feeds` has NAME=FILE for inputs of the model, and `lengths`, if given, replaces the model's.
     UsageError for a name that is no input, and for inputs without a value.
     """
 
@@ -62,22 +63,19 @@ class NodeJob:
     ) -> None:
         model = Model(reference.path)
         node = model.choose_node(reference.key)
-        given = _parse_feeds(model, feeds)
-        files = [*given.items()]
-        names = [node.values]
+        fed_files = _parse_feeds(model, feeds)
+        typed_files = [*fed_files.items()]
+        wanted = [node.values]
         if lengths:
-            files.append(("LENGTHS", lengths))
+            typed_files.append(("LENGTHS", lengths))
         else:
-            names.append(node.lengths)
-        refuse_shared(files)
-        needed = find_needed(model, names, given)
-        model.refuse_sparse(needed - given.keys())
-        _refuse_missing(model, find_missing(model, needed, given))
-        tensors: dict[str, Source] = {}
-        for name in needed & given.keys():
-            types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
-            tensors[name] = references.open_source(given[name], types)
-        computed = [name for name in names if name not in tensors]
+            wanted.append(node.lengths)
+        refuse_shared(typed_files)
+        needed = find_needed(model, wanted, fed_files)
+        model.refuse_sparse(needed - fed_files.keys())
+        _refuse_missing(model, find_missing(model, needed, fed_files))
+        tensors = _open_feeds(model, fed_files, needed)
+        computed = [name for name in wanted if name not in tensors]
         if computed:
             tensors |= _compute_tensors(model, computed, tensors)
         rank = len(tensors[node.values].sizes)
@@ -96,16 +94,16 @@ class NodeJob:
         return self._axis
 
     def find_batch_axis(self) -> int:
-        """The axis of which each index has a length."""
+        """The axis that has one length for each index."""
         return self._batch_axis
 
 
 def _parse_feeds(model: Model, feeds: Sequence[str]) -> dict[str, Reference]:
-    """The file that is given for each input of the model."""
+    """The files that are fed, by the names of the model's inputs."""
     expected = "a model that has inputs"
     if model.inputs:
         expected = f"once NAME=FILE for each of {_describe_inputs(model, model.inputs)}"
-    given: dict[str, Reference] = {}
+    fed_files: dict[str, Reference] = {}
     for text in feeds:
         # An input may be called x=1, so the longest name that fits counts.
         names = [name for name in model.inputs if text.startswith(f"{name}=")]
@@ -119,10 +117,21 @@ def _parse_feeds(model: Model, feeds: Sequence[str]) -> dict[str, Reference]:
                 hint = f"did you mean: --feed {meant}"
             found = f"{text[:80]!r} matches no input of the model"
             raise UsageError(found, expected, hint, model.path)
-        if name in given:
+        if name in fed_files:
             raise UsageError(f"the input {name} is given twice", expected, where=model.path)
-        given[name] = Reference.input(file, None, name)
-    return given
+        fed_files[name] = Reference.input(file, None, name)
+    return fed_files
+
+
+def _open_feeds(
+    model: Model, fed_files: Mapping[str, Reference], needed: set[str]
+) -> dict[str, Source]:
+    """The fed tensors that are needed; text has the data type that the model states."""
+    tensors: dict[str, Source] = {}
+    for name in needed & fed_files.keys():
+        types = TextTypes(model.inputs[name].data_type, DataType.FLOAT32)
+        tensors[name] = references.open_source(fed_files[name], types)
+    return tensors
 
 
 def _refuse_missing(model: Model, missing: list[str]) -> None:
@@ -143,11 +152,11 @@ def _describe_inputs(model: Model, names: Iterable[str]) -> str:
 
 
 def _compute_tensors(
-    model: Model, names: list[str], given: Mapping[str, Source]
+    model: Model, names: list[str], fed: Mapping[str, Source]
 ) -> dict[str, Source]:
-    """These values of a model, computed by ONNX Runtime from those that are given."""
+    """These values of a model, computed by ONNX Runtime from the tensors that are fed."""
     runtime = import_runtime()
-    part = cut_out(model, names, given)
+    part = cut_out(model, names, fed)
     data = part.proto.SerializeToString()
     if OPERATOR.encode() in data:
         require_empty_written(runtime, model.path, "depends on another ReverseSequence")
@@ -155,13 +164,13 @@ def _compute_tensors(
     with quote_errors(model.path, FormatError):
         session = open_session(runtime, data)
         for info in session.get_inputs():
-            arrays[info.name] = np.asarray(native(given[info.name].read()), order="C")
+            arrays[info.name] = np.asarray(native(fed[info.name].read()), order="C")
         outputs = session.get_outputs()
         results = session.run(None, arrays)
     files = [*part.files]
     for name in arrays:
-        given[name].recheck()
-        files += given[name].files
+        fed[name].recheck()
+        files += fed[name].files
     tensors: dict[str, Source] = {}
     for info, values in zip(outputs, results, strict=True):
         _require_type(info.name, values, info.type, model.path)
@@ -170,7 +179,7 @@ def _compute_tensors(
 
 
 def _require_type(name: str, values: Any, runtime_type: str, where: str) -> None:
-    """FormatError for what is no tensor, or has no data type that we know.
+    """FormatError for a value that is not a tensor, or whose data type is unknown here.
 
     A tensor must also have the data type that ONNX Runtime says.
     """

@@ -88,8 +88,8 @@ class Node:
 class Model:
     """A model that was parsed, with its inputs and its nodes of the operator by their names.
 
-    FormatError for a file that is none, and for one without a node of the operator in its graph.
-    Nodes inside of others and of functions are no jobs: ONNX Runtime gives no values from there.
+    FormatError for a file that is not a model, or whose graph has no node of the operator. Nodes
+    inside other nodes or functions are no jobs, since ONNX Runtime returns no values from there.
     """
 
     def __init__(self, path: str) -> None:
@@ -182,7 +182,7 @@ def _may_have_lengths(sizes: tuple[OpenSize, ...], batch_size: OpenSize | None) 
 
 
 def _read_node(node: Any, path: str) -> Node:
-    """A NodeProto of the operator; FormatError for one that is not as ONNX has it."""
+    """A NodeProto of the operator; FormatError for one that breaks ONNX's definition of it."""
     axes: dict[str, int] = {}
     for attribute in node.attribute:
         if attribute.type == _INT:
@@ -242,13 +242,13 @@ def list_subgraphs(attribute: Any) -> list[Any]:
 
 def _make_no_node_error(proto: Any, path: str) -> FormatError:
     """The error of a model whose graph has no node of the operator, with the nodes elsewhere."""
-    names = list(_list_inner_nodes(proto.graph.node, ""))
+    names = list(_list_inner_nodes(proto.graph.node, []))
     for function in proto.functions:
         where = f"the function {_shorten_name(function.name)}"
         for node in function.node:
             if _is_ours(node):
                 names.append(f"{_label_node(node)} in {where}")
-        names += _list_inner_nodes(function.node, f" of {where}")
+        names += _list_inner_nodes(function.node, [], f" of {where}")
     if not names:
         exporters = "exporters of TensorFlow and Keras write such nodes"
         expected = f"a model with one in its graph: {exporters}, and those of PyTorch seldom do"
@@ -261,19 +261,21 @@ def _make_no_node_error(proto: Any, path: str) -> FormatError:
     )
 
 
-def _list_inner_nodes(nodes: Iterable[Any], where: str) -> Iterator[str]:
+def _list_inner_nodes(nodes: Iterable[Any], outer: Sequence[str], owner: str = "") -> Iterator[str]:
     """The nodes of the operator in subgraphs, as "r in then_branch of If c, in body of Loop l".
 
-    `where` is the end of these words, which says where the outer nodes are.
+    `outer` are the subgraphs around `nodes`, the innermost first: ["body of Loop l"]. `owner` is
+    the end of these words, as " of the function f".
     """
     for node in nodes:
         for attribute in node.attribute:
-            inside = f"{_shorten_name(attribute.name)} of {node.op_type} {_label_node(node)}{where}"
+            subgraph = f"{_shorten_name(attribute.name)} of {node.op_type} {_label_node(node)}"
+            subgraphs = [subgraph, *outer]
             for graph in list_subgraphs(attribute):
                 for inner in graph.node:
                     if _is_ours(inner):
-                        yield f"{_label_node(inner)} in {inside}"
-                yield from _list_inner_nodes(graph.node, f", in {inside}")
+                        yield f"{_label_node(inner)} in {', in '.join(subgraphs)}{owner}"
+                yield from _list_inner_nodes(graph.node, subgraphs, owner)
 
 
 def _label_node(node: Any) -> str:

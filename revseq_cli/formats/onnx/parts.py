@@ -1,7 +1,7 @@
 """The part of an ONNX model that some values need, as a model that ONNX Runtime can run.
 
-It is serialised anew from what was parsed: with elements of other files in it, and no library of
-operators.
+It is serialised anew from what was parsed, with the elements of other files in it, and without
+libraries of operators.
 """
 
 # ruff: noqa: ANN401 - the messages of the package onnx have no types
@@ -52,7 +52,7 @@ def find_needed(model: Model, names: Sequence[str], given: Collection[str]) -> s
 
 
 def _list_inputs(node: Any) -> Iterator[str]:
-    """The values that a node reads, also inside of it; an input that is left out has no name."""
+    """The values that a node and its subgraphs read; an input that is left out has no name."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         for graph in list_subgraphs(attribute):
@@ -71,7 +71,8 @@ def find_missing(model: Model, needed: set[str], given: Collection[str]) -> list
 def cut_out(model: Model, names: Sequence[str], given: Collection[str]) -> Part:
     """The model with these values as its outputs and no more than they need.
 
-    FormatError for elements that cannot be read from their files, or are too many for protobuf.
+    The caller has refused sparse initializers, which are not copied. FormatError for elements that
+    cannot be read from their files, or are too many for protobuf.
     """
     needed = find_needed(model, names, given)
     whole = model.proto
@@ -81,12 +82,14 @@ def cut_out(model: Model, names: Sequence[str], given: Collection[str]) -> Part:
     proto.functions.extend(whole.functions)
     graph = proto.graph
     graph.name = "cut"
-    inputs = (needed - model.constants) | {*given}
-    constants = needed - {*given}
+    # A given value is an input, even if the model has a constant for it. Both sets also have values
+    # that nodes compute, which are neither inputs nor initializers of the model.
+    may_be_inputs = (needed - model.constants) | {*given}
+    may_be_constants = needed - {*given}
     graph.node.extend(node for node in whole.graph.node if not needed.isdisjoint(node.output))
-    graph.input.extend(info for info in whole.graph.input if info.name in inputs)
+    graph.input.extend(info for info in whole.graph.input if info.name in may_be_inputs)
     graph.initializer.extend(
-        tensor for tensor in whole.graph.initializer if tensor.name in constants
+        tensor for tensor in whole.graph.initializer if tensor.name in may_be_constants
     )
     for name in names:
         graph.output.add(name=name)

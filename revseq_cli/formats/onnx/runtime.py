@@ -16,7 +16,7 @@ from revseq_cli.formats.refusals import import_extra
 RUNTIME = "ONNX Runtime"
 CPU = "CPUExecutionProvider"
 _WRITES_EMPTY = (1, 28)  # the first version whose CPU provider writes sequences of length 0
-_QUIET = 4  # ONNX Runtime prints only what ends the process
+_QUIET = 4  # the level of its log at which it prints only what ends the process
 
 
 def import_runtime(package: str = "onnxruntime") -> ModuleType:
@@ -35,7 +35,7 @@ def import_runtime(package: str = "onnxruntime") -> ModuleType:
 
 @contextlib.contextmanager
 def quote_errors(where: str, error: type[RevseqError]) -> Iterator[None]:
-    """Raise what ONNX Runtime says where it fails as that error.
+    """Turn every error of ONNX Runtime into one of the class `error`, which quotes it.
 
     Its own errors have no class in common.
     """
@@ -50,7 +50,7 @@ def quote_errors(where: str, error: type[RevseqError]) -> Iterator[None]:
 def require_empty_written(runtime: ModuleType, where: str, found: str) -> None:
     """FormatError for a version that does not write sequences of length 0.
 
-    See microsoft/onnxruntime#28490. `found` says what has such sequences.
+    See microsoft/onnxruntime#28490. `found` begins the message: what depends on such sequences.
     """
     version = tuple(map(int, runtime.__version__.split(".")[:2]))
     if version < _WRITES_EMPTY:

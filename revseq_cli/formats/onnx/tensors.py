@@ -110,7 +110,7 @@ def _read_elements(proto: Any) -> NDArray[Any]:
     dtype = dtype_of(data_type)
     if proto.raw_data:
         flat = np.frombuffer(proto.raw_data, dtype.newbyteorder("<"))
-    elif data_type.kind == "minifloat":  # older versions of the package make FLOAT32 of them
+    elif data_type.kind == "minifloat":  # older versions of the package convert them to FLOAT32
         flat = np.array(proto.int32_data, np.int64).astype(f"u{data_type.size}").view(dtype)
     elif data_type.kind == "complex":  # onnx 1.17 cannot read them
         parts = proto.float_data or proto.double_data
