@@ -18,7 +18,10 @@ from needs import existing_signals
 from processes import members, until
 
 from revseq_cli.commands import run, templates
+from revseq_cli.commands.entries import Entry
+from revseq_cli.commands.pool import Pool
 from revseq_cli.core import platform
+from revseq_cli.files.new import temporary_pattern
 
 INPUT = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 LENGTHS = np.array([[2], [4], [3]], np.uint32)
@@ -515,6 +518,30 @@ def test_h67_a_job_that_ends_its_process(revseq, files, suffix):
     if there:
         assert (files / names[7]).read_bytes() == (files / names[9]).read_bytes() == b"old"
         assert all(oracle.same_bits(np.load(files / name), EXPECTED) for name in good)
+
+
+def test_a_temporary_file_that_a_process_still_holds_is_removed_later(tmp_path, monkeypatch):
+    """On Windows, the children of a killed worker may have it open for a while."""
+    jobs = Pool(
+        [Entry(1, {"engine": "auto"}, str(tmp_path / "y.npy"), {}, 0)],
+        1,
+        dry_run=False,
+        shows_errors=False,
+    )
+    jobs._under_way.add(0)
+    left = tmp_path / temporary_pattern(jobs._setup.mark).replace("*", "0")
+    left.touch()
+    unlink = Path.unlink
+    refusals = [PermissionError(13, "in use")] * 2
+
+    def refuse(path, missing_ok=False):
+        if path == left and refusals:
+            raise refusals.pop()
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    jobs._remove_temporary_files()
+    assert not left.exists()
 
 
 FOREIGN = """

@@ -98,6 +98,13 @@ def test_check(revseq, files):
     revseq("run", *job[1:], "--feature-level", "none", env=env).ok()
 
 
+def test_a_scheduler_of_the_environment_is_for_other_commands(revseq, files):
+    job = ("run", "x.npy", "n.npy", "--axis", 1)
+    env = {"REVSEQ_SCHEDULER": "tcp://a:1"}
+    revseq(*job, env=env).ok()
+    revseq(*job, "--scheduler", "tcp://b:1", env=env).refused("--scheduler needs --engine dask")
+
+
 def test_check_json(revseq, files):
     revseq("check", "none.npy", "[1]", "--axis", 0).refused("no such file")
     job = ("check", "x.npy", "n.npy", "--axis", 1)

@@ -45,6 +45,13 @@ def test_what_is_told(revseq, pair):
         assert (done.status, done.out, done.err) == (status, "", "")
 
 
+def test_options_of_a_job_count_only_where_they_are_typed(revseq, pair):
+    pair(X, X)
+    revseq("diff", "a.npy", "b.npy", env={"REVSEQ_FEATURE_LEVEL": "5_0"}).ok()
+    typed = ("--batch-axis", 0, "--feature-level", "5_0", "--axis", 1)
+    revseq("diff", "a.npy", "b.npy", *typed).refused("--batch-axis applies only to a job")
+
+
 def test_json(revseq, pair):
     pair(np.array([1, np.nan, -0.0, 3]), np.array([np.inf, np.nan, 0.0, 4]))
     found = report(revseq("diff", "a.npy", "b.npy", "--json"), 1)

@@ -63,6 +63,20 @@ def test_variations(text):
     assert values(text).ravel()[1:].tolist() == [2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["[1&#46;5, x]", "&#91;1&#46;5, x&#93;", "[&#49;&#x2e;&#53;&nbsp;x&#93;", "array([1.&#53; x])", "[15&#101;-1,x]"],
+)  # fmt: skip
+def test_html_references_inside_a_number(text):
+    assert values(text.replace(" x", " 2").replace(",x", ",2").replace(";x", ";2")).tolist() == [
+        1.5,
+        2,
+    ]
+    with pytest.raises(FormatError) as caught:
+        values(text)
+    assert caught.value.found.startswith(f"line 1, column {text.rindex('x') + 1}: ")
+
+
 def test_axis_lines_anywhere():
     text = f"Axis: 3\n{HEADER}[[1, 2], [3, 4]]\n- Axis =   2\n  Mode = SOME\nAxes: {{0, 1}}\nAxis: the first\n"
     lines = [item for item in Text("x", text).items if isinstance(item, notation.AxisLine)]
