@@ -183,9 +183,9 @@ def _choose_fill(
     *,
     has_names: bool,
 ) -> dict[str, Any]:
-    """The option `fill_value` for zarr's function that creates an array; zarr chooses without it.
+    """The option `fill_value` for a new array; none where zarr chooses the value.
 
-    `fill` is the value that marks missing values, and None where nothing does.
+    `fill` is the value that marks missing values, or None.
     """
     if version == 2 and has_names:
         # In an array whose dimensions have names, xarray takes any fill value for the mark of

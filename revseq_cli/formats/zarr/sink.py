@@ -65,10 +65,10 @@ _MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
 class ZarrSink(FileSink):
     """A new store with one array, or a copy of a store with that array added or replaced.
 
-    The copy is of INPUT's store, in which INPUT may be replaced, or of the output's own store. The
-    path of the new array is `_key`, and its files of metadata are `_array_files`, by their names.
-    `_new_files` are all files of metadata that the store gets if it lacks them, by their paths.
-    `_coordinates` are written as arrays next to the new one.
+    The copied store, `original`, is that of INPUT, in which INPUT may be replaced, or the output's
+    own. The path of the new array is `_key`, and its files of metadata are `_array_files`, by their
+    names. `_new_files` are all files of metadata that the store gets if it lacks them, by their
+    paths. `_coordinates` are written as arrays next to the new one.
     """
 
     encoded = True
@@ -102,7 +102,7 @@ class ZarrSink(FileSink):
     ) -> tuple[tuple[int, ...], dict[str, bytes], list[str]]:
         """The sizes of the array's files and its files of metadata: those of INPUT's, or new.
 
-        The last result says in words that the chunks of INPUT are lost, if they are.
+        The list says what is lost: the chunks of INPUT, if they would be too many files.
         """
         if isinstance(template, ZarrSource) and template.metadata.version == self._version:
             return template.metadata.shards, dict(template.array.metadata_files), []
@@ -316,7 +316,8 @@ def _choose_copy(
         return None
     if own_store:
         return _StoreCopy(original, own_store, key, template)
-    return _StoreCopy(original, cast("ZarrSource", template).store, key, template)
+    input_store = cast("ZarrSource", template).store
+    return _StoreCopy(original, input_store, key, template)
 
 
 def _choose_version(template: Source, own_store: ZarrStore | None) -> Version:

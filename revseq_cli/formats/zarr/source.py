@@ -112,7 +112,7 @@ class ZarrSource(Source):
             return fd.identity
 
     def _check_chunk_files(self, state: FilesState) -> dict[str, str]:
-        """Raise a RevseqError for chunks that cannot be right; how many are missing, in words.
+        """How many chunks are missing, in words; RevseqError for files that cannot be right.
 
         A web server lists no files. It is only asked whether it has any of a few chunks.
         """
