@@ -163,14 +163,15 @@ def find_differences(
     """
     differing = bits(a) != bits(b)
     shape = differing.shape
-    if tolerance:  # a NaN equals nothing, not even a NaN of the same bits
-        numbers = dtypes.numbers(a)
+    if tolerance:
+        # A NaN equals nothing, not even a NaN of the same bits.
+        numbers = dtypes.numbers(a)  # FormatError for elements whose numbers are not known
         differing |= numbers != numbers
     positions = np.flatnonzero(differing)
     a = native(a).reshape(-1)[positions]
     b = native(b).reshape(-1)[positions]
-    if not tolerance and not dtypes.has_numbers(a.dtype):
-        return _make_differences(shape, positions, a, b, first), positions  # of bits only
+    if not dtypes.has_numbers(a.dtype):  # only their bits are known
+        return _make_differences(shape, positions, a, b, first), positions
     distances = _Distances.of(a, b)
     is_apart = distances.exceed(tolerance)
     positions = positions[is_apart]

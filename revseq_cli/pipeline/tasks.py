@@ -76,10 +76,9 @@ def run_tasks(
 def _make_batches(
     tasks: Iterable[Callable[[], Any]], plan: Plan, executor: Cluster | Workers
 ) -> Iterator[Callable[[], list[Any]]]:
-    """The tasks in batches: first one task, then large batches, and small ones at the end.
+    """The tasks in batches, which get smaller, so that all workers end together.
 
-    After the one task, a worker is busy while the first large batch is pickled. The small batches
-    let all workers end together.
+    Only the first batch is a single task: a worker begins with it before a large one is pickled.
 
     If values go from process to process, a batch is one task. Otherwise batches save time: to
     submit one takes 0.6 ms of this process. For 2 GiB in blocks of 4 MiB, that is 0.3 s block by
