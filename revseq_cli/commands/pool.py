@@ -67,7 +67,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Setup:
-    """How jobs run: with `dry_run`, they are only planned; with `shows_errors`, print tracebacks.
+    """How jobs run: with `dry_run`, only planned; with `shows_errors`, with tracebacks printed.
 
     Their temporary files carry the `mark`. `journal` is the path of a `_Journal`.
     """

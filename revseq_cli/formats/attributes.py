@@ -72,8 +72,8 @@ class Meaning(NamedTuple):
     default_fill: Any = None  # the fill value of NetCDF for a tensor whose attributes have none
     storage_fill: Any = None  # the one that somebody chose for elements which were never written
     uncopied: tuple[str, ...] = ()  # the names of the coordinates that `left` has in words
-    # Those of them whose values are datetime64 or timedelta64. They are read, since a job compares
-    # the coordinates of its two inputs.
+    # The coordinates of `uncopied` that are datetime64 or timedelta64: they are read, since a job
+    # compares the coordinates of its two inputs.
     times: tuple[Variable, ...] = ()
 
     def without_pointers(self) -> Meaning:

@@ -136,7 +136,7 @@ class Source(ABC):
 
     @property
     def cut_alignments(self) -> list[tuple[int, ...]]:
-        """The grids at which blocks may be cut, each as the step of its cuts in each dimension.
+        """The grids at which blocks may be cut: (1, 32) has cuts at each row and every 32 columns.
 
         The first grid is the cheapest, and the last is the finest, for little memory. Here it is
         only one grid: the chunks, or single elements if there are no chunks.

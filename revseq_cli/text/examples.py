@@ -136,9 +136,9 @@ class Example:
         return not _FENCE.search(item.page, last_output.body_stop, item.start)
 
     def share_input(self, before: Example) -> None:
-        """Take the InputTensor of the example before, if only that is missing.
+        """Take the InputTensor of the example before, if this one has lengths but no InputTensor.
 
-        If this example has no Axis line, it also takes the axis.
+        If this one has no Axis line, it also takes the axis.
         """
         lacks_input = self.tensors.keys() in ({LENGTHS}, {LENGTHS, OUTPUT})
         if not self.can_share or not lacks_input:

@@ -27,12 +27,11 @@ _TORN = re.compile(
     rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE
 )
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
-_WORD_CHARACTER = re.compile(r"[\w.+-]")
 # What stands after a character of a word that was written as a reference, up to the width of that.
 # No text has it: it is half of a surrogate pair.
 _FILLER = "\ud800"
-# A word or a number with fillers inside it.
-_FILLED = re.compile(rf"(?<![\w.+-])[\w.+-]++(?:{_FILLER}++[\w.+-]++)++")
+# A word or a number with fillers inside it. Few texts have references: it is compiled when used.
+_FILLED = rf"(?<![\w.+-])[\w.+-]++(?:{_FILLER}++[\w.+-]++)++"
 _QUOTE = re.compile(r"^[ \t]*>[> \t]*", re.MULTILINE)
 
 
@@ -47,7 +46,7 @@ def remove_markup(text: str) -> str:
     if "&" in text:
         text = _REFERENCE.sub(_replace_reference, text)
     if _FILLER in text:
-        text = _FILLED.sub(_move_fillers, text).replace(_FILLER, " ")
+        text = re.sub(_FILLED, _move_fillers, text).replace(_FILLER, " ")
     for mark in ("**", "`", "\xa0", "\u3000"):
         text = text.replace(mark, " " * len(mark))
     if "<" in text or ">" in text:
@@ -80,7 +79,7 @@ def _replace_reference(match: re.Match[str]) -> str:
     is_one = len(character) == 1 and character.isprintable()
     if not is_one or character in "<>":
         return match[0]
-    if _WORD_CHARACTER.match(character):
+    if character.isalnum() or character in "_.+-":
         return character.ljust(width, _FILLER)
     after = match.string[match.end() : match.end() + 1]
     if after.isalnum() or after == ".":

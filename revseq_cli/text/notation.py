@@ -136,7 +136,7 @@ def _find_tensor(
         number = _ALONE.match(text, end, limit)
     if not number:
         return TensorText(name, line, page, text, start, end, end), end
-    # The number may turn out to be a line such as "- Axis: 3", so it may be read as one, too.
+    # What looks like the number may be the line "- Axis: 3", which is then found as such, too.
     return TensorText(name, line, page, text, start, *number.span(1)), end
 
 

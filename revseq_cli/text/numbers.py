@@ -173,9 +173,9 @@ class _FloatType:
     def round(self, wide: NDArray[np.float64]) -> NDArray[Any]:
         """The nearest numbers of the type.
 
-        What is written is rounded to FLOAT64, then by ml_dtypes to FLOAT32, and then to the type.
-        `_correct_halves` keeps the first rounding from changing the result, and `_round_to_odd` the
-        second.
+        What is written is rounded to FLOAT64, a minifloat then by ml_dtypes to FLOAT32, and last to
+        the type. `_correct_halves` keeps the first rounding from changing the result, and
+        `_round_to_odd` the second.
         """
         with np.errstate(all="ignore"):
             if self.is_minifloat:
@@ -246,7 +246,7 @@ def _correct_halves(wide: NDArray[np.float64], tokens: Sequence[str], kind: _Flo
 
     A number half-way has one binary digit more than the type, and then zeros.
     """
-    # FLOAT64 has 52 digits: those of the type, a 1 for the half, and the zeros.
+    # FLOAT64 has 52 digits: first those of the type, then a 1 for the half, then zeros.
     zeros_after = np.uint64((1 << max(0, 52 - kind.digits - 1)) - 1)
     is_half = wide != kind.round(wide).astype(np.float64)
     is_half &= np.isfinite(wide)
@@ -282,7 +282,7 @@ def _require_exact(
 def _set_nan_bits(
     values: NDArray[Any], nan_bits: dict[int, int], tokens: Sequence[str], kind: _FloatType
 ) -> None:
-    """Give NaNs the bits with which they are written; LiteralError for bits of another number."""
+    """Give NaNs the bits with which they are written; LiteralError for bits of anything else."""
     words = values.view(word_of(values.itemsize))
     for i, pattern in nan_bits.items():
         words[i] = pattern % (1 << 8 * values.itemsize)
