@@ -270,7 +270,7 @@ class _TileIndex:
     moves comes from `length - 1 - j`, which is below 0 if it stays, and then wraps around. For one
     column of 3 elements and length 2:
 
-        last                    1      1      1
+        last = length - 1       1      1      1
         last - _offset          1      0  65535
         _stay               32768  32769  32770
         the minimum             1      0  32770

@@ -1,8 +1,8 @@
 """Executors of tasks in other processes: worker processes of this machine, and dask's workers.
 
-Both are contexts with `workers`, `submit`, `result` and `require_workers`; to leave the context
-ends their work. The module takes a while to import, and so it is imported only where they start;
-dask is imported where it is used.
+Both are contexts with `workers`, `submit`, `result` and `require_workers`, and their work ends with
+the context. The module takes a while to import, and so it is imported only where they start; dask
+is imported where it is used.
 """
 
 from __future__ import annotations
