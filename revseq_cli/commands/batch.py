@@ -21,7 +21,7 @@ from revseq_cli.core import platform, signals
 from revseq_cli.core.errors import (
     DiskFullError,
     MissingFileError,
-    NameTakenError,
+    OutputExistsError,
     RevseqError,
     UsageError,
 )
@@ -186,7 +186,7 @@ def _run_jobs(
     ):
         yield from skipped
         for outcome in outcomes:
-            if isinstance(outcome.error, NameTakenError):
+            if isinstance(outcome.error, OutputExistsError):
                 outcome.error.set_hint(_RERUN_HINT)
             yield outcome
             advance(1)

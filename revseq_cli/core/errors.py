@@ -228,13 +228,13 @@ class MissingFileError(TensorIOError):
     """A file that is not there."""
 
 
-class NameTakenError(TensorIOError):
+class OutputExistsError(TensorIOError):
     """A new file whose name is taken."""
 
 
-def make_exists_error(name: str) -> NameTakenError:
+def make_exists_error(name: str) -> OutputExistsError:
     """The error for an output whose name is taken."""
-    return NameTakenError("exists already", hint="to replace it, add --overwrite", where=name)
+    return OutputExistsError("exists already", hint="to replace it, add --overwrite", where=name)
 
 
 class DiskFullError(TensorIOError):

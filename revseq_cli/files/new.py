@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import NameTakenError, TensorIOError, make_exists_error
+from revseq_cli.core.errors import OutputExistsError, TensorIOError, make_exists_error
 from revseq_cli.files.address import is_address, local_path
 from revseq_cli.files.input_file import Identity, identity_of
 from revseq_cli.files.local import flush_file, open_to_write
@@ -227,7 +227,7 @@ class NewLocalFile(_NewLocal):
         try:
             retry_while_in_use(rename, platform.keeps_name)
         except FileExistsError:
-            raise NameTakenError(_CREATED_MEANWHILE, "a new file", _REPLACE, self.name) from None
+            raise OutputExistsError(_CREATED_MEANWHILE, "a new file", _REPLACE, self.name) from None
         except OSError as e:
             if not self._old or not platform.keeps_name(e):
                 raise

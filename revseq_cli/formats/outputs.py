@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from revseq_cli import files
 from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.input_file import Identity
-from revseq_cli.files.new import NewFile
 from revseq_cli.formats import table
 from revseq_cli.formats.contract import FileSink, Original, Source, TextTypes
 from revseq_cli.formats.recognition import make_format_error, recognize
 from revseq_cli.formats.references import Reference, open_source
 from revseq_cli.formats.refusals import refuse_key
 from revseq_cli.formats.table import HDF5, JSON, ONNX, ZARR, Format, by_name, by_suffix
+
+if TYPE_CHECKING:
+    from revseq_cli.files.new import NewFile
 
 
 def create_sink(
