@@ -72,5 +72,5 @@ REMOTE_KEPT = 1 << 24  # of such blocks
 REMOTE_GAP = 1 << 17  # between two runs that are fetched as one range
 REMOTE_PIECE = 1 << 23  # the most of a range, and a part of an upload
 REMOTE_WORTH_LISTING = 4  # files in a folder whose states are asked for
-REMOTE_PREVIEW = 5 << 18  # the most of the chunks that a preview reads
+REMOTE_PREVIEW = 5 << 18  # a preview reads chunks of at most so many bytes in all
 REMOTE_WHOLE = 1 << 21  # the largest file from a server that sends no ranges

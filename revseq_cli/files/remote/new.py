@@ -99,9 +99,9 @@ class NewRemoteStore(NewRemoteFile):
     """A Zarr store to write at an address.
 
     Workers upload its chunks. The folder `temporary` has its metadata, which are uploaded at the
-    end: without them there is no store yet. In the meantime a claim, an empty file below the
-    address, keeps other runs from it. If the worker of a job in a batch dies, the next try of the
-    job finds a claim of its own batch, and goes on there.
+    end: without them there is no store yet. In the meantime a claim, an empty file with a temporary
+    name below the address, keeps other runs from it. If the worker of a job in a batch dies, the
+    next try of the job finds a claim with the mark of its batch, and goes on there.
     """
 
     reaches_workers = True
