@@ -459,7 +459,7 @@ def plain_path(path: str) -> str:
 
 
 def name_key(path: str) -> str:
-    """A key that two real paths share if they name one file, which may not exist yet.
+    """A key that all real paths of one file share, even of one to be made.
 
     Capitals and small letters are equal on systems where they name the same file.
     """

@@ -11,9 +11,7 @@ from __future__ import annotations
 WORTH_PROCESSES = 1 << 28
 WORTH_PROCESSES_WITH_FILTERS = 1 << 25  # of chunks that are encoded, which takes longer
 PROCESS_BYTES = 16 << 20  # memory for each process: its blocks, and some 5 MiB of its own
-# The most elements in the blocks of a batch of tasks, which are submitted together: a larger batch
-# would not be done soon.
-BATCH_ELEMENTS = 1 << 23
+BATCH_ELEMENTS = 1 << 23  # the most elements in a batch of tasks, so that it is soon done
 
 # The input of a block, where the memory allows: large enough that opening a file for it costs
 # little, and small enough that it is still in the cache when it is written. Of 1, 4 and 16 MiB,

@@ -307,8 +307,8 @@ def split_address(
 ) -> tuple[Address, str | None] | None:
     """An address, and the name that follows it after ::, or None; None for a path of this machine.
 
-    The first :: after a suffix that `has_suffix` knows ends the address. If there is none, the
-    whole text is the address if such an object exists, since a key may have :: in it. Otherwise the
+    The first :: after a suffix that `has_suffix` knows ends the address. Without such a suffix, the
+    whole text is the address if that object exists, since its key may have :: in it. Otherwise the
     first :: ends the address.
     """
     if not is_address(text):
@@ -343,7 +343,7 @@ def make_resolver() -> Callable[[str], str]:
 
 
 def name_key(path: str) -> str:
-    """A key that all real paths, or all addresses, of one file share; it may not exist yet."""
+    """A key that all real paths, or all addresses, of one file share, even of one to be made."""
     return canonical(path) if is_address(path) else platform.name_key(path)
 
 
