@@ -11,7 +11,7 @@ from revseq_cli import files
 from revseq_cli.commands import options
 from revseq_cli.commands.console import Console, choose_printed_format, most_printed
 from revseq_cli.commands.groups import Group, make_command
-from revseq_cli.core.errors import UsageError
+from revseq_cli.core.errors import EXISTS_ALREADY, UsageError
 from revseq_cli.formats import table
 from revseq_cli.formats.table import Format
 
@@ -209,7 +209,7 @@ def new_sink(
 
     reference = Reference.output(output, request.output_format)
     if only and adds_to_file(reference):
-        problem = f"--only writes a file of one tensor, and {reference.path} exists already"
+        problem = f"--only writes a file of one tensor, and {reference.path} {EXISTS_ALREADY}"
         raise UsageError(problem, "a new file", "to add the tensor to it, leave out --only", output)
     return create_sink(
         reference,

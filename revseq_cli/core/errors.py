@@ -232,9 +232,12 @@ class OutputExistsError(TensorIOError):
     """A new file whose name is taken."""
 
 
+EXISTS_ALREADY = "exists already"
+
+
 def make_exists_error(name: str) -> OutputExistsError:
-    """The error for an output whose name is taken."""
-    return OutputExistsError("exists already", hint="to replace it, add --overwrite", where=name)
+    """The error for an output whose name is taken, and which --overwrite would replace."""
+    return OutputExistsError(EXISTS_ALREADY, hint="to replace it, add --overwrite", where=name)
 
 
 class DiskFullError(TensorIOError):

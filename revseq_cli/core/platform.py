@@ -397,9 +397,13 @@ _NO_NAME = re.compile(
     r"|.*[. ]|.*[:<>\"|?*\0-\x1f].*",
     re.IGNORECASE | re.DOTALL,
 )
-# What the command would take for an option, or for a tensor as text, such as [1, 2] or
-# np.array([1, 2]). A hyphen by itself, or before ::, is standard input.
-_UNLIKE_A_FILE = re.compile(r"-(?!::|$)|\s*(?:(?:(?:np|numpy|torch)\.)?(?:array|tensor)\(\s*)?\[")
+# How tensors begin as NumPy, PyTorch, JAX and TensorFlow print them; a bracket follows a CALL.
+CALL = r"(?:(?:np|numpy|torch|jnp|jax|tf)\.)?(?:array|tensor|Array|DeviceArray|Tensor)\(\s*"
+ANGLE = r"<tf\.(?:Tensor|Variable)\b"
+# A tensor as text, which the command does not take for the name of a file.
+TYPED_TENSOR = re.compile(rf"\s*(?:\[|{ANGLE}|{CALL}\[)")
+# What the command would take for an option. A hyphen by itself, or before ::, is standard input.
+_LIKE_AN_OPTION = re.compile(r"-(?!::|$)")
 
 
 def name_fault(path: str) -> tuple[str, str]:
@@ -496,7 +500,7 @@ def as_argument(path: str) -> str:
 
     The command does not take it for an option, nor for a tensor as text.
     """
-    if _UNLIKE_A_FILE.match(path):
+    if TYPED_TENSOR.match(path) or _LIKE_AN_OPTION.match(path):
         path = f"./{path}"
     return quote(path)
 

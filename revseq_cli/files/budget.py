@@ -9,7 +9,7 @@ from revseq_cli.core import thresholds
 
 _MOST_REQUESTS = 8  # at once: more of them are no quicker
 # Bytes that all workers together may hold, if the user does not say how many.
-DEFAULT_MEMORY = 1 << 30
+DEFAULT_MEMORY = 1 << 30  # a whole number of GiB, which the help of --memory shows
 _memory = DEFAULT_MEMORY
 
 

@@ -20,7 +20,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from revseq_cli.core import platform, signals
-from revseq_cli.core.errors import OutputExistsError, TensorIOError, make_exists_error
+from revseq_cli.core.errors import (
+    EXISTS_ALREADY,
+    OutputExistsError,
+    TensorIOError,
+    make_exists_error,
+)
 from revseq_cli.files.address import is_address, local_path
 from revseq_cli.files.input_file import Identity, identity_of
 from revseq_cli.files.local import flush_file, open_to_write
@@ -266,7 +271,7 @@ class NewFolder(_NewLocal):
     def _refuse_name(self) -> None:
         if os.path.lexists(self._final):
             expected = "a new one: a folder is never replaced"
-            raise TensorIOError("exists already", expected, "give it another name", self.name)
+            raise TensorIOError(EXISTS_ALREADY, expected, "give it another name", self.name)
         with wrap_os_errors(self.name, "write"), contextlib.suppress(FileNotFoundError):
             # An error if the name is too long, or in a folder that may not be searched.
             self._final.stat()

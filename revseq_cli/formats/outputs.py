@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from revseq_cli import files
 from revseq_cli.core import platform
-from revseq_cli.core.errors import FormatError, RevseqError, UsageError, join_names
+from revseq_cli.core.errors import (
+    EXISTS_ALREADY,
+    FormatError,
+    RevseqError,
+    UsageError,
+    join_names,
+)
 from revseq_cli.core.tensors import DataType, TensorDesc
 from revseq_cli.files.input_file import Identity
 from revseq_cli.formats import table
@@ -130,7 +136,7 @@ def _find_own_file(reference: Reference, row: Format, *, overwrite: bool) -> Ori
         return None
     if not files.can_be_added_to(path):
         expected = "a new address: a tensor is added only to a file of this machine"
-        raise UsageError("exists already", expected, where=f"{path}::{reference.key}")
+        raise UsageError(EXISTS_ALREADY, expected, where=f"{path}::{reference.key}")
     own_row = _find_own_format(path)
     if own_row is not row:
         seems = f"a .{own_row.name} file" if own_row else "something else"

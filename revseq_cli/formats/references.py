@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     from revseq_cli.formats.listings import Contents
     from revseq_cli.text.examples import Text
 
-# A tensor in an argument: it begins with a bracket, or is a call as NumPy, PyTorch, JAX and
-# TensorFlow print it.
-_TYPED = re.compile(
-    r"\s*(?:\[|<tf\.(?:Tensor|Variable)\b"
-    r"|(?:(?:np|numpy|torch|jnp|jax|tf)\.)?(?:array|tensor|Array|DeviceArray|Tensor)\(\s*\[)"
-)
-
 
 @dataclass(frozen=True)
 class Reference:
@@ -69,7 +62,7 @@ class Reference:
         `format_name` counts where the bytes and the suffix of the file say nothing, and with
         `forces_format` always.
         """
-        if _TYPED.match(text):
+        if platform.TYPED_TENSOR.match(text):
             return cls(name, inline=text)
         is_number = text.isascii() and text.isdecimal()
         if is_number and not os.path.lexists(text):

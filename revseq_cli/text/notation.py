@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from revseq_cli.core import platform
 from revseq_cli.core.errors import FormatError
 from revseq_cli.core.tensors import DataType
 from revseq_cli.text.bodies import find_body_stop, find_data_type
@@ -51,11 +52,7 @@ _TEXT = re.compile(r"\S")
 
 # A tensor as NumPy, PyTorch, JAX and TensorFlow print it: a call, whose list may be followed by
 # arguments. TensorFlow's repr has the array of NumPy in angle brackets.
-_CALL = re.compile(
-    r"\s*(?P<angle><tf\.(?:Tensor|Variable)\b[^<>\[\]]*?\bnumpy=\s*)?"
-    r"(?:(?:np|numpy|torch|jnp|jax|tf)\.)?"
-    r"(?:array|tensor|Array|DeviceArray|Tensor)\(\s*(?=\[)"
-)
+_CALL = re.compile(rf"\s*(?P<angle>{platform.ANGLE}[^<>\[\]]*?\bnumpy=\s*)?{platform.CALL}(?=\[)")
 _ARGUMENTS = re.compile(
     r"(?:\s*,\s*(?:dtype=(?:\w+\.)?['\"]?(?P<type>\w+)['\"]?"
     r"|shape=\((?P<shape>[\d, ]*)\)|device=['\"][\w:]+['\"]"

@@ -182,6 +182,8 @@ def test_every_format_in_a_bucket(bucket, far):
             "also an input",
         ),
         (("convert", "s3://box/x.npy", "s3://box/x.zarr"), "exists already"),
+        (("convert", "s3://box/x.npy", "s3://box/v.npy?versionId=3"), "names a version"),
+        (("convert", "s3://box/x.npy", "s3://box/v.zarr?versionId=3"), "names a version"),
         (("convert", "s3://box/x.npy", "http://host/y.npy"), "can only be read"),
         (("convert", "s3://box/x.npy", "memory://box/y.npy"), "would be lost"),
         (

@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from revseq_cli.core import signals
-from revseq_cli.core.errors import RevseqError, TensorIOError, UsageError, make_exists_error
+from revseq_cli.core.errors import (
+    EXISTS_ALREADY,
+    RevseqError,
+    TensorIOError,
+    UsageError,
+    make_exists_error,
+)
 from revseq_cli.files.address import STORE_FILES, Address, canonical
 from revseq_cli.files.budget import count_parallel_requests
 from revseq_cli.files.event_loop import run_together
@@ -109,7 +115,8 @@ class NewRemoteStore(NewRemoteFile):
     def __init__(self, path: str, *, overwrite: bool, inputs: Iterable[Identity] = ()) -> None:
         self._claim = make_temporary_name()
         self._is_partial = False
-        super().__init__(path.rstrip("/"), overwrite=overwrite, inputs=inputs)
+        whole = Address(path).full.rstrip("/")  # with its version, which is refused
+        super().__init__(whole, overwrite=overwrite, inputs=inputs)
         self.address = self.name
 
     def _refuse_name(self) -> None:
@@ -118,7 +125,8 @@ class NewRemoteStore(NewRemoteFile):
         if others and not any(map(is_of_this_batch, others)):
             expected = "a new one: a folder is never replaced"
             hint = "give it another name, or remove what is there"
-            raise TensorIOError("exists already, or is being written", expected, hint, self.name)
+            problem = f"{EXISTS_ALREADY}, or is being written"
+            raise TensorIOError(problem, expected, hint, self.name)
 
     def create(self) -> None:
         """Create the folder here and the claim there, and then look at the address again.
