@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _FAILED = 2  # the exit status after any error
 # What Python raises if memory runs out while an error is reported.
 _RAISED_WITHOUT_MEMORY = (MemoryError, SystemError, ImportError, OSError)
-# Commands whose exit status is an answer, too: for them, a closed standard output is no error.
+# Commands whose exit status is an answer, too: for them, a closed standard output is not an error.
 _ANSWERED_BY_STATUS = ("batch", "check", "diff", "verify")
 
 

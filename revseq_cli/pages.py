@@ -195,7 +195,7 @@ def _find_violations(
 
 
 def _compute_expected(inputs: _ExampleInputs) -> NDArray[Any]:
-    """The expected output; FormatError for a length that is no whole number.
+    """The expected output; FormatError for a length that is not a whole number.
 
     Without a feature level, lengths may have any type of numbers.
     """
@@ -208,7 +208,7 @@ def _check_outputs(example: Example, expected: NDArray[Any]) -> Iterator[PlacedE
     for output in _list_output_tensors(example):
         try:
             difference = _find_difference(output, expected)
-        except PlacedError as e:  # its rows are no tensor, but may be rewritten
+        except PlacedError as e:  # its rows do not make a tensor, but may be rewritten
             difference = e
         if difference:
             yield difference

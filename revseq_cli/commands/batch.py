@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from revseq_cli.commands.entries import Entry, Jobs
     from revseq_cli.commands.pool import Outcome
 
-# Options of `run` that are no columns of a manifest: those for what it prints, and one that may be
+# Options of `run` that are not columns of a manifest: those for what it prints, and one that may be
 # given several times.
 _NO_COLUMNS = {
     "feed",

@@ -118,7 +118,7 @@ def print_error(error: RevseqError, color: str, origin: str = "") -> None:
 
 
 def most_printed(*, full: bool) -> float:
-    """How many elements of a tensor are printed: all with `full`, or if this is no terminal."""
+    """How many elements of a tensor are printed: all with `full`, or if this is not a terminal."""
     from revseq_cli.report import view  # --help must not load NumPy
 
     if full or not sys.stdout.isatty():
@@ -129,7 +129,7 @@ def most_printed(*, full: bool) -> float:
 def choose_printed_format(format_name: str | None, file_hint: str) -> Format:
     """The format for standard output; UsageError for one that needs a file, or no terminal.
 
-    Without a name, it is that of the suffix where standard output is a file, as in > y.csv, and
+    Without a name, it is that of the suffix if standard output is a file, as in > y.csv, and
     text elsewhere. `file_hint` says what to type for a file, with {} for its name.
     """
     if not format_name:

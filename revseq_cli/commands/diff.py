@@ -239,7 +239,7 @@ def _describe_lengths(inputs: _Inputs, resources: Resources) -> Sequence[str]:
 
 
 def _make_result(inputs: _Inputs, opened: _OpenComparison | None, most: int) -> Comparison:
-    """What is reported, with at most so many wrong sequences of the output of a job."""
+    """What is reported, with at most this many wrong sequences of the output of a job."""
     from revseq_cli.report import comparison
 
     axis = inputs.job.axis if inputs.job else None
@@ -332,7 +332,7 @@ def _open_with_job(
 ) -> _Inputs:
     """A, and the job of INPUT and LENGTHS that should give it.
 
-    If A is a raw buffer, it has the data type and shape of INPUT where no option says otherwise.
+    If A is a raw buffer, it has the data type and shape of INPUT unless an option says otherwise.
     """
     from revseq_cli.pipeline import inputs, loading
 

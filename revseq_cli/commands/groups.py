@@ -83,7 +83,7 @@ def settings_of(context: click.Context) -> Settings:
 
 
 def has_json(words: Sequence[str]) -> bool:
-    """Whether --json is among the words of a command line; what follows -- is no option."""
+    """Whether --json is among the words of a command line; what follows -- is not an option."""
     return "--json" in itertools.takewhile(lambda word: word != "--", words)
 
 

@@ -59,7 +59,7 @@ def read(
 
 
 def _is_json(name: str, text: str) -> bool:
-    """Whether a manifest is JSON: by its suffix, or where that says nothing, by its beginning."""
+    """Whether a manifest is JSON: by its suffix, or if that says nothing, by its beginning."""
     suffix = os.path.splitext(name)[1].lower()
     if suffix in (".json", ".jsonl"):
         return True

@@ -290,7 +290,7 @@ def _as_keys(details: Mapping[str, str]) -> dict[str, str]:
 
 
 def _attributes_for_report(source: Source) -> dict[str, Any] | None:
-    """The attributes of a tensor; None where it has none, or they cannot be read."""
+    """The attributes of a tensor; None if it has none, or they cannot be read."""
     try:
         meaning = source.meaning()
     except RevseqError:

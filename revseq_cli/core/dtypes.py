@@ -205,7 +205,7 @@ def describe_array(array: NDArray[Any], name: str = "") -> TensorDesc:
 
 @functools.lru_cache(maxsize=64)  # to make one takes a tenth of a small call
 def word_of(size: int) -> np.dtype[Any]:
-    """The dtype of words of so many bytes: unsigned integers, or void if none have that size."""
+    """The dtype of words of this many bytes: unsigned integers, or void if none have that size."""
     return np.dtype(f"{'u' if size in (1, 2, 4, 8) else 'V'}{size}")
 
 

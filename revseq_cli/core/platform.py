@@ -201,7 +201,7 @@ _MADV_POPULATE_WRITE = 23  # since Linux 5.14; Python has no name for it
 
 
 def map_pages(path: str) -> mmap.mmap | None:
-    """The pages of a file, for `write_pages`; None where the system cannot map it."""
+    """The pages of a file, for `write_pages`; None if the system cannot map it."""
     try:
         fd = os.open(path, UPDATE)
         try:
@@ -670,7 +670,7 @@ def keep_freed_memory() -> None:
 
 @functools.cache  # ctypes makes a class each time
 def _c_function(name: str) -> Any:  # noqa: ANN401 - of ctypes
-    """A function of Linux's C library; None where it has none of this name."""
+    """A function of Linux's C library; None if it has none of this name."""
     if sys.platform != "linux":
         return None
     import ctypes  # costs 5 ms, and --help must not pay for it

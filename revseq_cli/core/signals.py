@@ -39,7 +39,7 @@ watchers: list[Watcher] = []
 class Stopped(BaseException):
     """A signal has asked the process to end.
 
-    It is no Exception, so that no `except Exception` swallows it.
+    It is not an Exception, so that no `except Exception` swallows it.
     """
 
 

@@ -50,7 +50,7 @@ PACKED = 1 << 22  # all such rows, which stay in the cache
 # than the cache does.
 LARGE_RUN = 1 << 20
 BOUNCE_BYTES = 1 << 20  # of memory that they go through, a multiple of a page
-# Up to so many processes write to a file in memory with ordinary writes, which the system does in
+# Up to this many processes write to a file in memory with ordinary writes, which the system does in
 # turn. If there are more, they write through mappings.
 WRITERS_IN_TURN = 4
 # Edges that are gathered before they are written. An edge is the part of a large run before its
@@ -70,5 +70,5 @@ REMOTE_KEPT = 1 << 24  # of such blocks
 REMOTE_GAP = 1 << 17  # between two runs that are fetched as one range
 REMOTE_PIECE = 1 << 23  # the most of a range, and a part of an upload
 REMOTE_WORTH_LISTING = 4  # files in a folder whose states are asked for
-REMOTE_PREVIEW = 5 << 18  # a preview reads chunks of at most so many bytes in all
+REMOTE_PREVIEW = 5 << 18  # a preview reads chunks of at most this many bytes in all
 REMOTE_WHOLE = 1 << 21  # the largest file from a server that sends no ranges

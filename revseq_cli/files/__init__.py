@@ -137,7 +137,7 @@ def fetch_for_jobs(paths: Iterable[str]) -> AbstractContextManager[None]:
 
 
 def copy_cache() -> RemoteCache | None:
-    """What this process knows of remote files, for workers that are no forks of it."""
+    """What this process knows of remote files, for workers that are not forks of it."""
     if "revseq_cli.files.remote.fetched" not in sys.modules:
         return None
     from revseq_cli.files.remote import fetched

@@ -14,7 +14,7 @@ _memory = DEFAULT_MEMORY
 
 
 def limit_memory(size: int) -> None:
-    """Hold at most so many bytes of files at addresses at once, from now on."""
+    """Hold at most this many bytes of files at addresses at once, from now on."""
     global _memory
     _memory = size
 

@@ -63,7 +63,7 @@ def _loop_of_thread() -> _Loop:
 def run_together(
     *works: Coroutine[Any, Any, _Result], most: int = 0, stops: bool = True
 ) -> list[_Result]:
-    """The results of coroutines, of which at most so many run at once.
+    """The results of coroutines, of which at most this many run at once.
 
     After an error, the others are cancelled, and have ended before it is raised. A signal does the
     same, and raises Stopped, unless `stops` is false.

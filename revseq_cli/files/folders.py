@@ -11,7 +11,7 @@ from revseq_cli.files.local import open_local
 
 
 class Folder(ABC):
-    """A folder of files, whose errors are TensorIOErrors, and FormatErrors for what is no file."""
+    """A folder of files; TensorIOError if one cannot be read, FormatError if it is not a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path

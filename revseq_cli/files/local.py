@@ -113,7 +113,7 @@ _writers = 1  # processes that write the same file as this one
 
 
 def share_outputs(writers: int) -> None:
-    """Say that so many processes, of which this is one, write the same files."""
+    """Say that this many processes, of which this is one, write the same files."""
     global _writers
     _writers = writers
 
@@ -218,7 +218,7 @@ class OutputFile:
         return [(start, data) for start, data in edges if data]
 
     def _write_directly(self, part: memoryview, offset: int) -> bool:
-        """Write whole pages past the page cache; False where the file system cannot."""
+        """Write whole pages past the page cache; False if the file system cannot."""
         try:
             fd = platform.open_descriptor(self.path, platform.WRITE | platform.DIRECT)
             try:
@@ -237,7 +237,7 @@ class OutputFile:
 def _bounce_buffer(_thread: int) -> NDArray[np.uint8]:
     """The memory of a thread for direct writes, which must begin at a page.
 
-    It is no mapping of `mmap.mmap(-1, n)`: forks of this process would share that with it.
+    It is not a mapping of `mmap.mmap(-1, n)`: forks of this process would share that with it.
     """
     memory = np.empty(thresholds.BOUNCE_BYTES + _PAGE, np.uint8)
     begin = -memory.__array_interface__["data"][0] % _PAGE

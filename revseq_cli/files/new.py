@@ -123,7 +123,7 @@ class NewFile:
         """Give the file its name; without `overwrite` it never replaces another."""
 
     def flush_folder(self) -> str:
-        """Return when the name is on the disk; a note where it may not last."""
+        """Return when the name is on the disk; a note if it may not last."""
         if not self.folder:
             return ""
         try:
@@ -378,7 +378,7 @@ class Scratch(_NewLocal):
     """A temporary file that never gets a name.
 
     It is next to the output, or in the temporary folder if there is no output file. Only this user
-    can read it: an input may be private where the folder of its output is not.
+    can read it: an input may be private even if the folder of its output is not.
     """
 
     def __init__(self, next_to: str) -> None:

@@ -59,7 +59,7 @@ def retry_while_in_use(
 ) -> _Result:
     """The result of a call, which is repeated for two seconds while its error `may_pass`.
 
-    A signal raises Stopped in between, unless `stops` is false, as where work is undone.
+    A signal raises Stopped in between, unless `stops` is false, as when work is undone.
     """
     deadline = 0.0
     while True:

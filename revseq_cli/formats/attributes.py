@@ -21,7 +21,7 @@ VALID = ("valid_range", "valid_min", "valid_max")
 FILL = MISSING[0]
 # NetCDF's encoding of texts in single characters. The neutral form has whole texts instead.
 ENCODING = "_Encoding"
-# Those that change the meaning of values, and are named first where they are lost.
+# Those that change the meaning of values, and are named first if they are lost.
 _CONVENTIONS = ("scale_factor", "add_offset", "_Unsigned", *MISSING, *VALID)
 # Attributes that hold values of the tensor, and have its data type.
 _OF_ITS_TYPE = (*MISSING, *VALID, "flag_values", "flag_masks", "actual_range")
@@ -112,7 +112,7 @@ def find_coordinates(
     """A Meaning with what the file says of a tensor's dimensions; the caller adds all else.
 
     `read` gets the number and the name of a dimension, and reads its variable. It returns None if
-    there is none, and raises NoCoordinateError for one that is no coordinate.
+    there is none, and raises NoCoordinateError for one that is not a coordinate.
     """
     variables = []
     times = []

@@ -27,7 +27,7 @@ class Item(NamedTuple):
     is_damaged: bool = False
 
     def with_reason(self, error: RevseqError) -> Self:
-        """The item with the reason why it is no tensor: its data type, or else damage."""
+        """The item with the reason why it is not a tensor: its data type, or else damage."""
         if isinstance(error, DataTypeError):
             return self._replace(what=error.kind)
         return self._replace(what=error.found, is_damaged=True)

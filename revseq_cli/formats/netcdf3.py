@@ -60,7 +60,7 @@ class _Variable(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        """Whether it holds characters, and so is no tensor."""
+        """Whether it holds characters, and so is not a tensor."""
         return self.kind == _TEXT
 
     @property
@@ -110,7 +110,7 @@ class _Parser:
         return _Dataset(variables, attributes)
 
     def _read_next(self, count: int) -> bytes:
-        """So many bytes, after which there is padding up to a multiple of 4."""
+        """The next `count` bytes, after which there is padding up to a multiple of 4."""
         begin = self._position
         self._position += _pad(count)
         if self._position > len(self._data):
@@ -164,7 +164,7 @@ class _Parser:
 
 
 def _pad(count: int) -> int:
-    """So many bytes with the padding after them, up to a multiple of 4."""
+    """`count` with the bytes of padding, up to a multiple of 4."""
     return count + -count % 4
 
 

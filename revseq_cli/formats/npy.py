@@ -50,7 +50,7 @@ from revseq_cli.formats.table import NPY_MAGIC, describe_head
 
 # NumPy's own limit, in bytes; a header of 64 dimensions takes less than 1,500.
 _LONGEST_HEADER = 10_000
-# So many bytes of a file hold the whole header.
+# This many bytes of a file hold the whole header.
 HEAD_BYTES = _LONGEST_HEADER + 12
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 # What NumPy and Python's parser raise for a damaged one.

@@ -65,7 +65,7 @@ _SUFFIX = ".npy"
 
 @contextlib.contextmanager
 def _refusing(error: FormatError) -> Iterator[None]:
-    """Raise `error` where zipfile finds damage."""
+    """Raise `error` if zipfile finds damage."""
     try:
         yield
     except RevseqError:  # some are of the kinds that zipfile raises, too

@@ -42,9 +42,9 @@ def create_sink(
 ) -> FileSink:
     """The sink of a result with the shape and data type of `template`.
 
-    RevseqError, before the work, for every reason to refuse it. With `only`, the output is no copy
-    of INPUT's file. With `on_cluster`, workers are on machines that may not see the output's file.
-    `axis` is that of the reversal. With `replaces_store`, a Zarr store of this machine may be
+    RevseqError, before the work, for every reason to refuse it. With `only`, the output is not a
+    copy of INPUT's file. With `on_cluster`, workers are on machines that may not see the output's
+    file. `axis` is that of the reversal. With `replaces_store`, a Zarr store of this machine may be
     replaced.
     """
     path = reference.path
@@ -168,7 +168,7 @@ def _choose_key(
 
 
 def _note_on_type(row: Format, template: Source, name: str) -> tuple[str, ...]:
-    """The note on the data type that a binary output gets where INPUT states none."""
+    """The note on the data type that a binary output gets if INPUT states none."""
     if not template.assumes_type or row.is_text:
         return ()
     data_type = template.desc.data_type.name

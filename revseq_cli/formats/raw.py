@@ -351,7 +351,7 @@ class RawSink(RegionSink):
     def start(self) -> None:
         super().start()
         if self._original:
-            from revseq_cli.files.copies import fill_from  # most outputs are no copies
+            from revseq_cli.files.copies import fill_from  # most outputs are not copies
 
             identity = cast("Identity", self._original.identity)
             fill_from(self.file, self._original.path, identity, self._parts)

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and what to type where neither they nor its suffix tell."""
+"""What a file is by its first bytes, and what to type if neither they nor its suffix tell."""
 
 from __future__ import annotations
 

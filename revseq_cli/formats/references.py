@@ -59,7 +59,7 @@ class Reference:
     ) -> Reference:
         """An input as on the command line; `name` is for messages about a tensor in the argument.
 
-        `format_name` counts where the bytes and the suffix of the file say nothing, and with
+        `format_name` counts if the bytes and the suffix of the file say nothing, and with
         `forces_format` always.
         """
         if platform.TYPED_TENSOR.match(text):

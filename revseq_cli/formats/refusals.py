@@ -16,7 +16,7 @@ from revseq_cli.core.errors import (
 )
 
 _MOST_PROPOSED = 10  # words to type, in a hint
-# A decompression bomb, as Keras defines it, has more than so many bytes, and more than so many
+# A decompression bomb, as Keras defines it, has more than this many bytes, and more than this many
 # times what is stored.
 _BOMB_BYTES = 4 << 30
 _BOMB_RATIO = 1000
@@ -109,7 +109,7 @@ def make_dimension_error(name: str, where: str) -> UsageError:
 
 
 def is_huge(size: int) -> bool:
-    """Whether so many bytes may be a decompression bomb: few stored bytes become so many."""
+    """Whether this many bytes may be a decompression bomb: few stored bytes become this many."""
     return size > _BOMB_BYTES
 
 

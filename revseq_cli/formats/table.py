@@ -240,7 +240,7 @@ def find_encoding(head: bytes) -> tuple[str, bytes]:
 
 
 def find_kind(head: bytes) -> FileKind | None:
-    """The kind of a file with these first bytes; None where they say nothing."""
+    """The kind of a file with these first bytes; None if they say nothing."""
     for kind in _KINDS:
         if head.startswith(kind.magic):
             return kind

@@ -342,7 +342,7 @@ class _Tables(TextFormat):
         return write_table(values, columns, self._separator)
 
     def require_shape(self, desc: TensorDesc, where: str) -> None:
-        """FormatError for a tensor that is no table of at least one cell."""
+        """FormatError for a tensor that is not a table of at least one cell."""
         require_text(desc, where)
         if len(desc.sizes) == 2 and desc.element_count:
             return

@@ -18,7 +18,7 @@ _BINARY_HINT = "keep large tensors in .npy or .h5"
 
 
 def read_text(path: str, compression: Compression | None = None) -> Text:
-    """Read a text file; FormatError if it is no text, or too large."""
+    """Read a text file; FormatError if it is not text, or too large."""
     data, identity = read_bytes(path, compression)
     return decode_text(data, path, identity)
 
@@ -64,7 +64,7 @@ def _make_size_error(size: str, where: str) -> FormatError:
 def decode_text(data: bytes, name: str, identity: Identity | None = None) -> Text:
     """The text of these bytes, without its mark.
 
-    FormatError, which says what they look like, if they are no text.
+    FormatError, which says what they look like, if they are not text.
     """
     count = data.count(b"[") + data.count(b"{")
     if count > MOST_BRACKETS:

@@ -18,7 +18,7 @@ import numpy as np
 
 from revseq_cli.core.dtypes import Array
 
-LOW_BITS = 32  # so many bits of a length count
+LOW_BITS = 32  # this many bits of a length count
 MOST_LENGTH = (1 << LOW_BITS) - 1
 
 ALL, NEWER, OLDER = "all versions", "1.13 to 1.15", "1.0 to 1.12"

@@ -226,7 +226,7 @@ def constraints(
 ) -> list[Constraint]:
     """Every constraint of the operator and of the level, passed or failed, in the page's order.
 
-    `output` describes the OutputTensor where a page or a model states it; otherwise it is like the
+    `output` describes the OutputTensor if a page or a model states it; otherwise it is like the
     input.
     """
     tensors = {INPUT: values, LENGTHS: lengths}

@@ -159,7 +159,7 @@ class Workers:
     """
 
     def __init__(self, most: int, *, writers: int = 1) -> None:
-        """Make at most so many workers, of which `writers` write the same file."""
+        """Make at most this many workers, of which `writers` write the same file."""
         self._others = {*multiprocessing.active_children()}
         self._threads_before = threading.active_count()
         self._started: set[BaseProcess] = set()

@@ -292,7 +292,7 @@ def _steps(a: Array, b: Array) -> Array:
 
 
 def _largest(numbers: Array) -> float | None:
-    """The largest one that is no NaN; None if there is none."""
+    """The largest one that is not a NaN; None if there is none."""
     if not numbers.size:
         return None
     largest: float = np.fmax.reduce(numbers, axis=None).item()
@@ -317,7 +317,7 @@ def _greatest(*numbers: _Number | None) -> _Number | None:
 class Statistics(NamedTuple):
     """The statistics of an array.
 
-    `numbers` counts the elements that are no NaN, `infinite` the infinities among them, and `nans`
+    `numbers` counts the elements that are not NaN, `infinite` the infinities among them, and `nans`
     the others. `least`, `greatest` and `total` (the sum) are over the numbers. `least` and
     `greatest` are None if there is no number, and for complex numbers, which have no order.
     `missing` counts elements that mark a missing value; nothing else counts them.

@@ -116,7 +116,7 @@ class Job:
 def make_job(values: Source, lengths: Source | None, request: Request) -> Job:
     """The job of two open tensors; `lengths` is None if the padding of the values gives them.
 
-    UsageError and FormatError if they are no job. The constraints are not checked here.
+    UsageError and FormatError if they do not make a job. The constraints are not checked here.
     """
     axis, batch_axis = request.axes(values)
     rank = len(values.sizes)

@@ -37,7 +37,7 @@ def open_job(request: Request) -> Job:
 
 
 def make_with_hint(values: Source, lengths: Source | None, request: Request) -> Job:
-    """The job of two open tensors; an error for what is no job has a hint, if anything helps."""
+    """The job of two open tensors; an error for what is not a job has a hint, if anything helps."""
     try:
         return make_job(values, lengths, request)
     except RevseqError as e:

@@ -35,7 +35,7 @@ from revseq_cli.pipeline.resources import DASK, Resources
 from revseq_cli.pipeline.tasks import Task, run_tasks
 from revseq_cli.pipeline.views import ComputedTask, DerivedSource, PlacedSource
 
-_FEW_SEQUENCES = 4096  # up to so many are marked within any memory limit
+_FEW_SEQUENCES = 4096  # up to this many are marked within any memory limit
 # In bytes:
 _SEQUENCE_BYTES = 48  # for the mark of a sequence, and for what is computed from it
 _COUNTED_BYTES = 24  # for a length while it is cast and compared

@@ -213,7 +213,7 @@ class _Stripe:
 def open_tiles(next_to: str, source: Source, tiling: Tiling, memory: int) -> Iterator[Tiles]:
     """The new temporary file next to the file `next_to`, which is removed at the end.
 
-    DiskFullError if its disk has no room for it; with so many bytes of `memory`, it is not needed.
+    DiskFullError if its disk has no room for it. With `memory` bytes, it would not be needed.
     """
     scratch = Scratch(next_to)
     with FileTransaction(scratch):

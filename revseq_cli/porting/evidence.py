@@ -278,7 +278,7 @@ def read_evidence(
 
 
 def _choose_window(sequences: Sequences, wrong: Array, most: int) -> Region | None:
-    """A region of so many elements around the first wrong sequence; None if that is too long.
+    """A region of this many elements around the first wrong sequence; None if that is too long.
 
     If the tensor has not more elements, the region is all of it.
     """
@@ -332,7 +332,7 @@ def _choose_sequences(sequences: Sequences, wrong: Array, most: int) -> list[Arr
 
 
 def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
-    """At most so many indices of a dimension.
+    """At most this many indices of a dimension.
 
     They are chosen in this order: those of examples and of their neighbours, some that are spread
     over the dimension, and those of the other examples.

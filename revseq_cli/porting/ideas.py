@@ -229,7 +229,7 @@ UNCLAMPED: dict[str, Formula] = {
 
 
 # Bits of a sentence.
-_IDEA_PRICE = 9.0  # of an ordinary one: 8 to choose it among some 300, 1 to say that it is no list
+_IDEA_PRICE = 9.0  # 8 to choose it among some 300, and 1 to say that it is not a list
 _LIKELY_PRICE = 5.0  # of the first row of LENGTHS, whose first rows are the likely ones
 _DIRECTML_PRICE = 2.0  # of what DirectML is known to do
 LIST_PRICE = 1.0  # of a list of lengths

@@ -53,7 +53,7 @@ def compute(job: Job, on: str, memory: int) -> Computed:
 
     The tensor is given as {sequences, axis size}, with one length for each sequence. UsageError for
     a provider that is not here, FormatError for a data type that it does not have, and EngineError
-    for what does not fit into so many bytes.
+    for what does not fit into this many bytes.
     """
     runtime, provider = _find_provider(on)
     name = f"{RUNTIME} {runtime.__version__}, {provider}"

@@ -245,7 +245,7 @@ class VerifyRecord(TypedDict):
 
 
 class LevelRecord(TypedDict):
-    """What a feature level accepts; all is None where the operator does not exist."""
+    """What a feature level accepts; all is None if the operator does not exist."""
 
     level: str
     input_data_types: Sequence[str] | None
@@ -319,7 +319,7 @@ def dump_json(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """The value made of Python's own types: JSON has none of NumPy's, even where they are equal."""
+    """The value made of Python's own types: JSON has none of NumPy's, even if they are equal."""
     if is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in fields(value)}
     elif hasattr(value, "_asdict"):  # a NamedTuple, which is an object, too

@@ -72,7 +72,7 @@ class _Stage:
         self._bar: Any = None  # rich's number of it
 
     def advance(self, count: int) -> None:
-        """Count so many more units as done."""
+        """Count this many more units as done."""
         self._done += count
         if not self._display.is_due():
             return

@@ -203,7 +203,7 @@ def _find_spans(mask: NDArray[np.bool_]) -> list[Span]:
 
 
 def _join_near_spans(spans: Iterable[Span], widest_gap: int) -> list[Span]:
-    """The spans, of which those with at most so many elements between them become one."""
+    """The spans, of which those with at most this many elements between them become one."""
     joined: list[Span] = []
     for start, stop in spans:
         if joined and start - joined[-1][1] <= widest_gap:

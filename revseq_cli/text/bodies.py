@@ -60,7 +60,7 @@ _UNKNOWN = -1  # a size that the text does not state
 class Tokens:
     """The tokens of a body: their kinds, and where they begin in the page; the body ends at `stop`.
 
-    A run of characters that are no brackets, commas or blanks is a number, or a word instead.
+    A run of characters that are not brackets, commas or blanks is a number, or a word instead.
     """
 
     page: str
@@ -110,7 +110,7 @@ def require_order(tokens: Tokens, *, needs_commas: bool) -> None:
 def find_shape(tokens: Tokens, stated: Sizes) -> Sizes:
     """The shape of a body.
 
-    FormatError where rows of one depth differ in length, or numbers have different depths. If only
+    FormatError if rows of one depth differ in length, or numbers have different depths. If only
     some rows have the `stated` size, the others are the wrong ones.
     """
     numbers = tokens.numbers

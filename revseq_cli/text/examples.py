@@ -172,7 +172,7 @@ class Example:
         return len(parts) + bool(self.axis_line)
 
     def _shows_another_operator(self) -> bool:
-        """Whether the OutputTensor is no reversal, whatever the lengths are: it may be a sum.
+        """Whether the OutputTensor is not a reversal, whatever the lengths are: it may be a sum.
 
         False for an example with lengths, and for one that cannot be recomputed.
         """
@@ -363,5 +363,5 @@ class Text:
         return self.examples[number - 1]
 
     def page_examples(self) -> list[Example]:
-        """Every example of a page, of this operator or another; none of a text that is no page."""
+        """Every example of a page, of any operator; none of a text that is not a page."""
         return find_examples(self.text, notation.parse_page(self.text, remove_markup(self.text)))

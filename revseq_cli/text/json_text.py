@@ -38,7 +38,7 @@ _LONGEST_SIZE = 25  # digits of an integer outside the values; Python refuses th
 
 
 class NotTensorError(FormatError):
-    """A JSON text that is no tensor; `keys` are those of its object that may be tensors."""
+    """A JSON text that is not a tensor; `keys` are those of its object that may be tensors."""
 
     def __init__(self, found: str, expected: str = "", keys: Sequence[str] = ()) -> None:
         super().__init__(found, expected)
@@ -103,7 +103,7 @@ def _errors_in(text: str, values: TensorText | None = None) -> Iterator[None]:
 
 
 def _refuse(text: str, entries: object) -> NotTensorError:
-    """The error for JSON that is no tensor."""
+    """The error for JSON that is not a tensor."""
     if not isinstance(entries, dict) or not entries:
         return NotTensorError("is JSON but not a tensor", _WANTED)
     members = _find_members(text)

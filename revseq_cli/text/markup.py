@@ -8,7 +8,7 @@ import re
 from revseq_cli.text.positions import lines_of
 
 _COMMENT = re.compile(r"//[^\n]*")
-# TensorFlow's <tf.Tensor: ...> is no tag.
+# TensorFlow's <tf.Tensor: ...> is not a tag.
 _TAG = re.compile(r"<!\[CDATA\[|\]\]>|<(?!tf\.)[/!a-zA-Z][^<>]{0,1000}>")
 # These tags begin or end a line, as in a browser.
 _BLOCK = re.compile(

@@ -31,7 +31,7 @@ MOST_TENSORS = 500_000
 
 # Possessive: two runs of blanks side by side would take time that is quadratic in them.
 _BEGIN = r"^[ \t\f\v]*+(?:[-*+][ \t]++)?"
-# The start of a header; where the rest is no header, reading that tensor is an error. A colon may
+# The start of a header; if the rest is not a header, reading that tensor is an error. A colon may
 # be missing.
 _HEADER_START = re.compile(
     rf"{_BEGIN}{NAME}(?:[:=][ \t]*+\(?|\()[ \t]*+Sizes\s*+[:={{]", re.MULTILINE
@@ -64,7 +64,7 @@ _ARGUMENTS = re.compile(
 class AxisLine:
     """A line such as `Axis: 3`, which begins at `start`.
 
-    The value is None if its words are no integer.
+    The value is None if its words are not an integer.
     """
 
     value: int | None

@@ -90,7 +90,7 @@ def _require_short(tokens: Sequence[str]) -> None:
 def _read_plain(
     kind: type[int | float], tokens: Sequence[str], characters: bytes
 ) -> list[Any] | None:
-    """The numbers as int() or float() reads them; None if a token is no number for these.
+    """The numbers as int() or float() reads them; None if a token is not a number for these.
 
     It is None also for what only Python reads: names such as inf, underscores and blanks. For
     integers this takes a sixth of the time of the patterns above, for floats two fifths.
@@ -103,7 +103,7 @@ def _read_plain(
 
 
 def _read_exact(token: str) -> Decimal | None:
-    """The exact number; None for a NaN, an infinity, and what is no number."""
+    """The exact number; None for a NaN, an infinity, and what is not a number."""
     number = _NUMBER.fullmatch(token)
     if not number:
         return None

@@ -19,7 +19,7 @@ from revseq_cli.text import numbers
 from revseq_cli.text.numbers import is_number
 from revseq_cli.text.positions import error_at, lines_of
 
-_LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)  # of a table, that is no comment
+_LINE = re.compile(r"^[^\S\n]*[^\s#].*", re.MULTILINE)  # of a table, that is not a comment
 _NUMBER_START = re.compile(r"[+-]?\.?\d")  # 1.0.0 is a mistyped number, and no name
 _EXCEL_LINE = re.compile(r"\s*sep=(?P<separator>[^\s])\s*", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"\d,\d")
@@ -278,7 +278,7 @@ def is_table(text: str) -> bool:
 
 
 def first_lines(text: str, count: int) -> Iterator[str]:
-    """The first lines of a table that are no comments."""
+    """The first lines of a table that are not comments."""
     for line in itertools.islice(_LINE.finditer(lines_of(text)), count):
         yield line[0]
 

@@ -95,7 +95,7 @@ class TensorText:
     def parse_values(self, data_type: DataType) -> NDArray[Any]:
         """The values, as an array of the tensor's shape.
 
-        FormatError, with line, column and a caret, for a body that is no tensor or does not have
+        FormatError, with line, column and a caret, for a body that is not a tensor or does not have
         the stated shape, and for a number that the data type cannot hold.
         """
         if self.body_start == self.body_stop:
@@ -124,7 +124,7 @@ class TensorText:
         return self.parse_body()
 
     def parse_body(self) -> tuple[Sizes, list[str]]:
-        """The shape of the body, and its numbers; FormatError for a body that is no tensor."""
+        """The shape of the body, and its numbers; FormatError for a body that is not a tensor."""
         body = self.text[self.body_start : self.body_stop]
         self._refuse_words(body)
         tokens = bodies.find_tokens(self.page, body, self.body_start)

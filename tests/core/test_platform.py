@@ -193,3 +193,8 @@ def test_pip_is_that_of_this_python(folder, monkeypatch):
         (folder / place / "pip").touch(0o755)
         monkeypatch.setenv("PATH", str(folder / place))
         assert platform.pip("install zarr") == f"{command} install zarr"
+
+
+@pytest.mark.parametrize("name", ["[1].npy", "jnp.array([1]).npy", "<tf.Tensor x.npy", "-x.npy"])
+def test_a_file_that_looks_like_a_tensor_or_an_option_is_typed_with_its_folder(name):
+    assert platform.as_argument(name) == platform.quote(f"./{name}")

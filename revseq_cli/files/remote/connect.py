@@ -140,9 +140,9 @@ def ask_all(
     doing: str = "read",
     stops: bool = True,
 ) -> list[_Result]:
-    """The answers to several questions about an address, of which at most so many wait together.
+    """The answers to several questions about an address, of which at most this many wait together.
 
-    A signal ends the wait, unless `stops` is false, as where work is undone.
+    A signal ends the wait, unless `stops` is false, as when work is undone.
     """
     with wrap_remote_errors(path, doing):
         remote = connect(path)

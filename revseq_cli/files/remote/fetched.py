@@ -60,7 +60,7 @@ _copies_for_jobs = _Copies()  # of what several jobs of a batch read, until all 
 
 @dataclass(frozen=True)
 class RemoteCache:
-    """What a process knows of remote files, for its workers that are no forks of it."""
+    """What a process knows of remote files, for its workers that are not forks of it."""
 
     copies: dict[str, _Copy]
     copies_for_jobs: dict[str, _Copy]

@@ -107,7 +107,7 @@ class RemotePath:
         return self._state_in(await self.system._info(self.inside))
 
     async def read_start(self, most: int) -> tuple[bytes, State]:
-        """Up to so many of the first bytes, and the state of the file."""
+        """Up to this many of the first bytes, and the state of the file."""
         state = await self.ask_state()
         stop = min(most, state.size)
         data = (await self.read_range(0, stop)).data if stop else b""

@@ -82,7 +82,7 @@ class WebPath(RemotePath):
         return data
 
     async def _ask_for_end(self, count: int) -> bytes | None:
-        """The last bytes; None where the server knows no ranges from the end, or sends others."""
+        """The last bytes; None if the server knows no ranges from the end, or sends others."""
         try:
             async with self._get(f"bytes=-{count}") as response:
                 if response.status != _PART:
@@ -180,7 +180,7 @@ def _state_of(response: Any, size: int) -> State:
     moment = headers.get("Last-Modified")
     try:
         return make_state(size, headers.get("ETag"), moment)
-    except ValueError:  # it is no date
+    except ValueError:  # it is not a date
         return make_state(size, headers.get("ETag") or moment, None)
 
 

@@ -28,7 +28,7 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
 
 
 def contents(location: Location, types: TextTypes) -> Contents | None:
-    """What the file or the group holds; None where the location is that of a dataset."""
+    """What the file or the group holds; None if the location is that of a dataset."""
     from revseq_cli.formats.hdf5.listing import list_contents
 
     return list_contents(location, types.asked)

@@ -1,7 +1,7 @@
 """Reads and writes attributes of HDF5 files, also those by which HDF5 and NetCDF describe a file.
 
 A dimension of a dataset is described by its scale, a dataset that is attached to it. NetCDF stores
-a dimension as a scale, also where the dimension has no variable. Sources: the HDF5 High Level
+a dimension as a scale, even if the dimension has no variable. Sources: the HDF5 High Level
 specification of dimension scales; libhdf5/nc4hdf.c of netCDF-C.
 """
 
@@ -34,7 +34,7 @@ _OF_SCALES = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", DIMENSION_ID}
 _NETCDF_MARKS = ("_NCProperties", "_nc3_strict")
 _STORAGE = {*_OF_SCALES, LABELS, DIMENSION_IDS, *_NETCDF_MARKS}
 _MOST_ATTRIBUTE_BYTES = 1 << 24  # of all attributes of an object that are read
-_MOST_TEXTS = 64  # so many texts of an attribute are read in any case
+_MOST_TEXTS = 64  # this many texts of an attribute are always read
 _LONGEST_COMMAND = 1000  # characters of a command in the history; it may have a tensor as text
 _MOST_HISTORY = 60_000  # bytes; in older versions of the file format, 64 KiB are too many
 

@@ -158,7 +158,7 @@ class _DescribedDataset(NewDataset):
     def _open_input(self) -> Iterator[h5py.Dataset | None]:
         """INPUT's dataset, for attributes that keep their types.
 
-        None where INPUT is not HDF5, and for NetCDF, whose library does not read all types.
+        None if INPUT is not HDF5, and for NetCDF, whose library does not read all types.
         """
         if self.hdf5_input is None or self.for_netcdf:
             yield None
@@ -399,7 +399,7 @@ def _require_free_or_replaceable(
 def _refuse_other_dimensions(
     file: h5py.File, name: str, meaning: Meaning, scales: dict[str, str], where: str
 ) -> None:
-    """UsageError where a dimension cannot have its scale, since something else has its name."""
+    """UsageError if a dimension cannot have its scale, since something else has its name."""
     group, _, own_name = name.rpartition("/")
     for dimension in meaning.dimensions:
         if dimension in ("", own_name) or dimension in scales:

@@ -190,7 +190,7 @@ def _make_type_error(kind: h5t.TypeID) -> DataTypeError:
 
 
 def _hint_for_texts(size: int) -> str:
-    """How to save texts of so many bytes as numbers, with h5py."""
+    """How to save texts of this many bytes as numbers, with h5py."""
     view = "x[()].view('uint8')"
     if size > 1:
         view += f".reshape(*x.shape, {size})"

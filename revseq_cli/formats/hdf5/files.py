@@ -68,7 +68,7 @@ def hdf5_error(error: Exception, path: str, where: str, verb: str = "read") -> R
 
 
 def _system_error(error: Exception) -> int:
-    """The system's error number, which HDF5 has in its message; 0 where there is none."""
+    """The system's error number, which HDF5 has in its message; 0 if there is none."""
     number = getattr(error, "errno", None)
     if number:
         return int(number)

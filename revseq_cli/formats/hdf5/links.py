@@ -56,7 +56,7 @@ def parts_of(key: str, path: str) -> list[str]:
 def find_dataset(file: h5py.File, key: str | None, path: str) -> Target:
     """The dataset with the path `key`, or without one the only dataset of the file.
 
-    FormatError where there is none.
+    FormatError if there is none.
     """
     if key is None:
         datasets = _find_datasets(file)
@@ -88,7 +88,7 @@ def _is_tensor(file: h5py.File, key: str) -> bool:
 def follow_links(file: h5py.File, key: str, path: str) -> Target:
     """The group or dataset at the path `key`, which is "" for the root of the file.
 
-    FormatError where there is none.
+    FormatError if there is none.
     """
     walk = _Walk(file, path, parts_of(key, path) if key else [])
     while walk.names_left:
@@ -197,7 +197,7 @@ def _open_hard_link(group: h5g.GroupID, name: str) -> h5o.ObjectID | None:
 
 
 def dataset_in(group: h5py.Group, name: str) -> h5py.Dataset | None:
-    """The dataset of that name in a group; None where there is none, or a link leads elsewhere."""
+    """The dataset of that name in a group; None if there is none, or a link leads elsewhere."""
     item = None if "/" in name else _open_hard_link(group.id, name)
     if not isinstance(item, h5d.DatasetID):
         return None
@@ -242,7 +242,7 @@ def find_old_dataset(file: h5py.File, name: str, original: Original) -> h5py.Dat
 
 
 def _make_taken_error(path: str, original: Original) -> UsageError:
-    """The error for a new dataset whose path is taken, or leads through what is no group."""
+    """The error for a new dataset whose path is taken, or leads through what is not a group."""
     if original.is_input:
         return make_name_taken_error(path, original.path)
     return UsageError(f"has something else at {path}", "a name that is free", where=original.path)
@@ -252,7 +252,7 @@ def _make_taken_error(path: str, original: Original) -> UsageError:
 
 
 def leave_out_scales(datasets: dict[str, bool]) -> list[str]:
-    """The paths of datasets that are not scales, or all of them where all are scales.
+    """The paths of datasets that are not scales, or all of them if all are scales.
 
     `datasets` says whether the dataset of a path is a scale.
     """
@@ -322,7 +322,7 @@ def list_objects(
 def _list_links(group: h5g.GroupID, path: str) -> list[_Link]:
     """The links of the group at that path, the last one first.
 
-    A dimension is left out where a variable has its name.
+    A dimension is left out if a variable has its name.
     """
     infos: list[tuple[bytes, int, int]] = []  # each link's name, kind and address
     group.links.iterate(lambda name, link: infos.append((name, link.type, link.u)), info=True)

@@ -24,7 +24,7 @@ from revseq_cli.formats.listings import DIMENSION, GROUP, Contents, Item, find_s
 
 
 def list_contents(location: Location, asked: DataType | None) -> Contents | None:
-    """What the file or the group holds; None where the location is that of a dataset."""
+    """What the file or the group holds; None if the location is that of a dataset."""
     items = []
     datasets = dict[str, bool]()  # whether each is a scale, by its path
     with open_hdf5(location.path) as file:
@@ -75,7 +75,7 @@ def _describe_entry(
 
 
 def _describe_dataset(dataset: h5py.Dataset, item: Item, asked: DataType | None) -> Item:
-    """The item of a dataset by its header, or with the reason why it is no tensor."""
+    """The item of a dataset by its header, or with the reason why it is not a tensor."""
     try:
         item = item._replace(
             sizes=dataset.id.shape,

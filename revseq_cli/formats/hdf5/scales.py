@@ -43,7 +43,7 @@ _TEXTS_AT_ONCE = 8
 
 
 def find_scales(dataset: h5py.Dataset, dimension: int) -> list[h5py.Dataset]:
-    """The scales of a dimension, in their order; none where the references to them are damaged.
+    """The scales of a dimension, in their order; none if the references to them are damaged.
 
     h5py's `dims` is not used: it opens the files of a scale that is a virtual dataset.
     """
@@ -163,7 +163,7 @@ def dimension_ids(file: h5py.File) -> list[int]:
 
 
 def read_coordinate_of(dataset: h5py.Dataset, d: int, name: str) -> Variable | None:
-    """The coordinate of a dimension of that name; None where the dimension has no variable."""
+    """The coordinate of a dimension of that name; None if the dimension has no variable."""
     try:
         scale = find_named_scale(dataset, d, name)
         if scale is None or is_bare(scale):

@@ -99,7 +99,7 @@ class Hdf5Source(Source):
             self.storage = Storage("h5", details, label)
 
     def _find_raw(self, dataset: h5py.Dataset) -> RawTensor | None:
-        """The elements that lie in the file as they are; None where they do not."""
+        """The elements that lie in the file as they are; None if they do not."""
         if self.properties.get_layout() != h5d.CONTIGUOUS:
             return None
         if dataset.id.get_storage_size() == 0:  # HDF5 gives unwritten values an offset, too

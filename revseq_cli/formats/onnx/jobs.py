@@ -55,7 +55,7 @@ class NodeJob:
     """A node as a job.
 
     `feeds` has NAME=FILE for inputs of the model, and `lengths`, if given, replaces the model's.
-    UsageError for a name that is no input, and for inputs without a value.
+    UsageError for a name that is not an input, and for inputs without a value.
     """
 
     def __init__(

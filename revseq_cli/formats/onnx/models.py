@@ -68,7 +68,7 @@ class Node:
     batch_axis: int
 
     def find_axes(self, rank: int, where: str) -> tuple[int, int]:
-        """The time axis and the batch axis for values of so many dimensions, from 0.
+        """The time axis and the batch axis for values with this many dimensions, from 0.
 
         FormatError unless they are 0 and 1, in either order.
         """
@@ -89,7 +89,7 @@ class Model:
     """A model that was parsed, with its inputs and its nodes of the operator by their names.
 
     FormatError for a file that is not a model, or whose graph has no node of the operator. Nodes
-    inside other nodes or functions are no jobs, since ONNX Runtime returns no values from there.
+    inside other nodes or functions are not jobs, since ONNX Runtime returns no values from there.
     """
 
     def __init__(self, path: str) -> None:
@@ -158,7 +158,7 @@ class Model:
         return f"{axes}, {self.stated[node.values]}"
 
     def refuse_sparse(self, names: set[str]) -> None:
-        """FormatError where one of these values is a sparse initializer, which has no elements."""
+        """FormatError if one of these values is a sparse initializer, which has no elements."""
         sparse = sorted(names & self._sparse)
         if sparse:
             found = f"{join_names(sparse)}: stored as a sparse initializer"

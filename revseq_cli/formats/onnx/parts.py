@@ -117,7 +117,7 @@ def _walk_tensors(message: Any) -> Iterator[Any]:
 
 
 def _load_elements(tensor: Any, model_path: str, room: int) -> Identity:
-    """Put the elements of a tensor into it, at most so many bytes; returns the state of their file.
+    """Put the elements of a tensor, at most `room` bytes, into it; returns the state of their file.
 
     The file, which the tensor names, has to be in the model's folder.
     """

@@ -20,7 +20,7 @@ _QUIET = 4  # the level of its log at which it prints only what ends the process
 
 
 def import_runtime(package: str = "onnxruntime") -> ModuleType:
-    """ONNX Runtime, which prints nothing; FormatError where it is missing or damaged.
+    """ONNX Runtime, which prints nothing; FormatError if it is missing or damaged.
 
     `package` is the name of the package to install, which may have other providers.
     """

@@ -103,7 +103,7 @@ def read_tensor_file(path: str, key: str | None = None, where: str = "") -> Sour
 
 
 def _read_elements(proto: Any) -> NDArray[Any]:
-    """The elements of a tensor; ValueError where they are too few or too many."""
+    """The elements of a tensor; ValueError if they are too few or too many."""
     from onnx import numpy_helper
 
     data_type = TYPES[proto.data_type]

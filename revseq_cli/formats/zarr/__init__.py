@@ -29,7 +29,7 @@ def create_sink(file: NewFile, template: Source, key: str, original: Original | 
 
 
 def contents(location: Location, types: TextTypes) -> Contents | None:
-    """What the store or the group holds; None where the location is that of an array, or nothing.
+    """What the store or the group holds; None if the location is that of an array, or nothing.
 
     The package zarr is not needed.
     """

@@ -14,7 +14,7 @@ from revseq_cli.formats.zarr.store import ZarrNode, open_store
 def list_contents(location: Location, asked: DataType | None) -> Contents | None:
     """What the store or the group holds.
 
-    None where the location is that of an array, or of nothing.
+    None if the location is that of an array, or of nothing.
     """
     store = open_store(location.path)
     key = (location.key or "").strip("/")
@@ -45,7 +45,7 @@ def list_contents(location: Location, asked: DataType | None) -> Contents | None
 
 
 def _describe_node(node: ZarrNode, item: Item, asked: DataType | None) -> Item:
-    """The item of an array or a group; FormatError for an array that is no tensor."""
+    """The item of an array or a group; FormatError for an array that is not a tensor."""
     if node.is_array:
         array = read_metadata(node, item.key, asked)
         item = item._replace(

@@ -398,7 +398,7 @@ def attributes_of(node: ZarrNode) -> tuple[Attributes, list[str]]:
 
 
 def _number_in(text: str) -> Any:  # noqa: ANN401 - a NumPy number, or the text
-    """The number that a text holds, in digits or in base 64; the text where it holds none."""
+    """The number that a text holds, in digits or in base 64; the text if it holds none."""
     with contextlib.suppress(ValueError):
         return as_neutral(float(text))
     with contextlib.suppress(ValueError, struct.error):

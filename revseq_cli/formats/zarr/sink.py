@@ -134,7 +134,7 @@ class ZarrSink(FileSink):
     ) -> tuple[list[Variable], list[str]]:
         """The coordinates to write next to the array, and in words those that are lost.
 
-        UsageError where others are there.
+        UsageError if others are there.
         """
         own_name = self._key.rpartition("/")[2]
         new = []
@@ -152,7 +152,7 @@ class ZarrSink(FileSink):
     def _refuse_other_sizes(
         self, store: ZarrStore, dimensions: tuple[str, ...], sizes: tuple[int, ...]
     ) -> None:
-        """UsageError where a dimension has another size in the group; xarray could not open it."""
+        """UsageError if a dimension has another size in the group; xarray could not open it."""
         group = self._key.rpartition("/")[0]
         if store.read_node(group) is None:
             return
@@ -170,7 +170,7 @@ class ZarrSink(FileSink):
                         raise make_dimension_error(name, f"{self.file.name}::{self._key}")
 
     def _has_coordinate(self, store: ZarrStore, variable: Variable) -> bool:
-        """Whether the store has that coordinate; UsageError where something else has its name."""
+        """Whether the store has that coordinate; UsageError if something else has its name."""
         key = f"{prefix_of(self._key.rpartition('/')[0])}{variable.name}"
         node = store.read_node(key)
         if node is None:
@@ -268,7 +268,7 @@ class _ZarrBlockWriter:
     def deliver(self, region: Region, values: NDArray[Any]) -> None:
         """Write the values chunk by chunk: a few at once, since each may be a request.
 
-        They are written again where another program, such as a virus scanner, has its new file open
+        They are written again if another program, such as a virus scanner, has its new file open
         for a moment.
         """
         with wrap_zarr_errors(self.name, "write"):
@@ -427,7 +427,7 @@ class _StoreCopy:
     """
 
     def __init__(self, original: Original, store: ZarrStore, key: str, template: Source) -> None:
-        """Choose the files to copy; UsageError where the store has no room for such an array."""
+        """Choose the files to copy; UsageError if the store has no room for such an array."""
         self.original = original
         self.store = store
         self.replaces_input = original.input_key == key

@@ -233,7 +233,7 @@ class ZarrSource(Source):
         return fill
 
     def _find_coordinate_array(self, d: int, name: str) -> Variable | None:
-        """The array of a dimension's name next to this one; None where there is none."""
+        """The array of a dimension's name next to this one; None if there is none."""
         if not self.key or "/" in name:
             return None
         *groups, own_name = self.key.split("/")
@@ -278,7 +278,7 @@ class ZarrSource(Source):
 
 
 def _refuse_other_separator(array: ArrayMetadata, names: list[str], where: str) -> None:
-    """FormatError where chunks have another separator in their names than the metadata say."""
+    """FormatError if chunks have another separator in their names than the metadata say."""
     parts = len(array.sizes) + array.starts_with_c
     if not array.sizes or parts == 1:  # nothing is separated
         return

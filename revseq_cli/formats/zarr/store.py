@@ -91,7 +91,7 @@ class ZarrStore(ABC):
         return listing
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """The JSON object in a file of metadata, empty where there is no file."""
+        """The JSON object in a file of metadata, empty if there is no file."""
         data = self.read_metadata_file(name)
         if data is None:
             return {}
