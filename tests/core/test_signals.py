@@ -178,6 +178,6 @@ def test_ctrl_c_while_chunks_that_were_never_written_are_read(tmp_path):
 
 
 def test_ctrl_c_while_text_is_made(tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((2000, 2000)))
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((3000, 4000)))
     assert stop_after(tmp_path, "convert", "x.npy", "y.json", seconds=3) < 3
     assert names(tmp_path) == {"x.npy"}
