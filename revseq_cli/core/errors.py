@@ -164,10 +164,11 @@ class RevseqError(Exception):
 
         A hint of one line is added to what is expected, and any other one follows the message.
         """
-        is_line = "\n" not in self.hint
-        if self.expected and self.hint and is_line:
+        if not self.hint:
+            return self
+        if self.expected and "\n" not in self.hint:
             self.expected = f"{self.expected}; {self.hint}"
-        elif self.hint:
+        else:
             self.context = self.hint
         return self
 

@@ -106,7 +106,9 @@ def _list_items(source: Source) -> Sequence[Item]:
     Empty if the file cannot be listed: damage to other parts of it does not matter here.
     """
     row = table.by_name(source.storage.format)
-    if row is None or not row.can_list or not source.container:
+    if row is None or not row.can_list:
+        return ()
+    if not source.container:
         return ()
     types = TextTypes(None, DataType.FLOAT32)
     try:

@@ -241,7 +241,7 @@ def _place_last(
     file: NewFile, template: Source, key: str, metadata: dict[str, str], others: dict[str, _Entry]
 ) -> tuple[bytes, RawTensor]:
     """A header with the tensor after all others, and where the elements of the tensor are."""
-    if not key or key == _METADATA or HALVES.search(key):
+    if key in ("", _METADATA) or HALVES.search(key):
         raise make_name_error(key, "tensor", "a name such as x", file.name)
     data_type = template.desc.data_type
     if data_type not in _NAMES:

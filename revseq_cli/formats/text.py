@@ -176,7 +176,8 @@ class _Notation(TextFormat):
     def find_tensor(self, text: Text, key: str | None, types: TextTypes) -> Source:
         if _is_object(text):
             return JSON.find_tensor(text, key, types)
-        if key is None and not text.items and is_table(text.text):
+        has_no_tensors = key is None and not text.items
+        if has_no_tensors and is_table(text.text):
             return _open_numbers(text, types)
         tensor = _find_in_example(text, key)
         if tensor:

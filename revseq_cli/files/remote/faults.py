@@ -223,7 +223,8 @@ def _about_login(address: Address, doing: str, fault: Fault) -> TensorIOError | 
         found = f"cannot {doing}: {_short(fault.words)}"
         hint = "to list the profiles, type: aws configure list-profiles"
         return NoRightError(found, hint=hint, where=address)
-    if scheme == "az" and "account" in fault.words and isinstance(fault.cause, ValueError):
+    asks_for_account = "account" in fault.words and isinstance(fault.cause, ValueError)
+    if scheme == "az" and asks_for_account:
         hint = "to name the account, type: export AZURE_STORAGE_ACCOUNT_NAME=ACCOUNT"
         return NoRightError(f"cannot {doing}: no storage account", hint=hint, where=address)
     if fault.kind in _NO_CREDENTIALS:

@@ -134,11 +134,12 @@ def fetch(path: str, identity: Identity) -> None:
     Most commands also write an output that is as large.
     """
     copy = _find_copy(path)
-    is_fetched = copy is not None and copy.identity == identity
-    is_small = identity.size <= thresholds.REMOTE_SMALL  # then it is kept whole in any case
-    if is_fetched or is_small or not _has_room(identity.size):
+    if copy is not None and copy.identity == identity:
         return
-    _copies.add(path, identity)
+    if identity.size <= thresholds.REMOTE_SMALL:
+        return  # it is kept whole in any case
+    if _has_room(identity.size):
+        _copies.add(path, identity)
 
 
 @contextlib.contextmanager
