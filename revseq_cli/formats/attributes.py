@@ -68,7 +68,7 @@ class Meaning(NamedTuple):
     # The attributes of each group on the tensor's path, that of the file first.
     groups: tuple[Attributes, ...] = ()
     unlimited: tuple[str, ...] = ()  # the names of the dimensions that can grow
-    left: tuple[str, ...] = ()  # in words, what this form has no place for
+    left: tuple[str, ...] = ()  # in words, what the other fields have no place for
     default_fill: Any = None  # the fill value of NetCDF for a tensor whose attributes have none
     storage_fill: Any = None  # the one that somebody chose for elements which were never written
     uncopied: tuple[str, ...] = ()  # the names of the coordinates that `left` has in words
@@ -79,8 +79,8 @@ class Meaning(NamedTuple):
     def without_pointers(self) -> Meaning:
         """The same without attributes that name variables which are not copied.
 
-        `left` then names these attributes, except for those of groups: xarray's attribute of the
-        whole file only names variables that `left` names already.
+        `left` then names these attributes. Those of groups are not named: xarray's `coordinates` of
+        the whole file has only variables that `left` names already.
         """
         copied = {variable.name for variable in self.coordinates}
         attributes, dropped = _drop_pointers(self.attributes, copied)

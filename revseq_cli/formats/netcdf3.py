@@ -159,7 +159,7 @@ class _Parser:
         offset = self._read_number(self._offset_bytes)
         itemsize = np.dtype(_TYPES[kind][0]).itemsize
         strides = tuple(prod(sizes[d + 1 :]) * itemsize for d in range(rank))
-        is_record = sizes[:1] == (0,)
+        is_record = sizes[:1] == (0,)  # the dimension of the records has size 0 in the header
         return _Variable(kind, offset, sizes, strides, names, attributes, is_record)
 
 

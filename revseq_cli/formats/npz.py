@@ -403,6 +403,8 @@ class _NpzSink(RawSink):
             fd.write(info.FileHeader(zip64=True), info.header_offset)
             with open(fd.fd, "r+b", closefd=False) as file:
                 file.seek(self._data_offset + info.compress_size)
+                # This archive begins where the file stands. It gets no members: when it is closed,
+                # it writes the directory of all those in its list.
                 with zipfile.ZipFile(file, "w") as archive:
                     archive.comment = self._frame.comment
                     archive.infolist().extend(self._frame.list_members(info))

@@ -220,7 +220,8 @@ def _by_columns(out: Array, words: Array, lengths: Lengths) -> None:
     row_bytes = max(least, min(most, thresholds.PACKED // size))
     columns = max(1, row_bytes // words.itemsize)
     columns = min(inner, columns)
-    gap = min(_GAP // words.itemsize, inner - columns)  # no more memory than for two copies
+    # A row is at most as long as one of `words`: both arrays take at most two copies of words[i].
+    gap = min(_GAP // words.itemsize, inner - columns)
     row = columns + gap
     packed, reversed_ = np.empty((2, size, row), words.dtype)
     for i in range(outer):

@@ -198,8 +198,8 @@ def load_any_type(request: Request, name: str, *, like: TensorDesc | None = None
     """Open the values of a request, which messages call `name` if they are text.
 
     If their file states a data type, they have that, even if the request has another one: an output
-    of a BFLOAT16 job may be saved as FLOAT32. Otherwise they have that of the request; or, like the
-    shape of a raw buffer, that of the tensor `like`.
+    of a BFLOAT16 job may be saved as FLOAT32. Otherwise they have that of the request, or else that
+    of the tensor `like`, which also gives the shape of a raw buffer.
     """
     reference = request.reference(request.values, name)
     types = _find_types(request, reference)

@@ -37,7 +37,7 @@ def claim_constant(evidence: Evidence) -> Claim | None:
     if not evidence.find_equal(evidence.output[evidence.wrong], value).all():
         return None
     price = _CONSTANT_PRICE
-    if value[0] != 0:
+    if value[0] != 0:  # it has to be named, by the bits of its least surprising element
         price += float(evidence.surprise[evidence.wrong].min())
     text = f"the output is only {render_numbers(value)[0]}"
     return Claim(price, text, evidence.find_equal(evidence.output, value))

@@ -338,8 +338,8 @@ def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
     over the dimension, and those of the other examples.
     """
     count = min(most, size)
-    # With room for 4 indices for each example, all have both neighbours, and some indices are
-    # spread. With less room, only each `step`-th example has neighbours.
+    # With room for more than 4 indices for each example, all have both neighbours, and some indices
+    # are spread. With less room, only each `step`-th example has neighbours.
     step = 1 + 4 * _EXAMPLES // count
     near = examples[::step, None] + np.array([0, -1, 1])
     spread = np.linspace(0, size - 1, count).astype(np.intp)

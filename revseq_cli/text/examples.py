@@ -152,8 +152,8 @@ class Example:
     def recognize(self, *, is_below_name: bool) -> None:
         """Find out whether it is an example of this operator, and set `is_ours`.
 
-        It is
-        - if it has lengths, which only this operator has, and no tensor of another name;
+        It is one of this operator
+        - anywhere, if it has lengths, which only this operator has, and no tensor of another name;
         - below the name of this operator, if it has two parts or more, and its OutputTensor may be
           a reversal. Then it is incomplete or has a wrong label, which is its problem.
         """
@@ -276,7 +276,7 @@ class _Grouping:
             return
         if last is None:
             self._begin_example(item)
-        elif not self._next_axis and last.takes_output(item):
+        elif last.takes_output(item):
             last.more_outputs.append(item)
         elif is_next:
             self._begin_example(item)

@@ -27,8 +27,8 @@ _TORN = re.compile(
     rf"(?<![\w.+-])[\w.+-]++(?:(?:{_INLINE.pattern}){{1,20}}[\w.]++)++", re.IGNORECASE
 )
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});", re.ASCII)
-# What stands after a character of a word that was written as a reference, up to the width of that.
-# No text has it: it is half of a surrogate pair.
+# A reference such as &#46; in a word becomes its character and then fillers, so that offsets stay.
+# No text has this character: it is half of a surrogate pair.
 _FILLER = "\ud800"
 # A word or a number with fillers inside it. Few texts have references: it is compiled when used.
 _FILLED = rf"(?<![\w.+-])[\w.+-]++(?:{_FILLER}++[\w.+-]++)++"

@@ -133,14 +133,13 @@ class Table:
         column += self.first_column
         start = self.starts[row]
         line = self.text[start:].partition("\n")[0]
-        separator = self.separator or ","
         if not self.separator and "," not in line:
             words = re.finditer(r"\S+", line)
             return start + next(itertools.islice(words, column, None)).start()
-        cells = line.split(separator)
-        before = sum(len(cell) + 1 for cell in cells[:column])
-        blanks = len(cells[column]) - len(cells[column].lstrip(" "))
-        return start + before + blanks
+        mark = re.escape(self.separator or ",")
+        # A cell in quotes may have separators.
+        cells = re.finditer(rf'(?:^|{mark}) *+((?:"(?:[^"]|"")*+")?[^{mark}]*+)', line)
+        return start + next(itertools.islice(cells, column, None)).start(1)
 
 
 def parse_table(

@@ -12,6 +12,8 @@ from revseq_cli.core.dtypes import data_type_of
 from revseq_cli.core.tensors import DataType
 from revseq_cli.pipeline.resources import Resources
 from revseq_cli.porting.diagnose import open_diagnosis
+from revseq_cli.porting.origins import Sequences
+from revseq_cli.porting.rules import list_quantities_of_elements
 
 
 def lengths(rng, sizes, axis, least=0):
@@ -357,3 +359,12 @@ def test_any_shape_is_diagnosed(seed):
         )
         assert bool(found.differing) is (found.wrong_sequences is not None)
         assert found.differing or not found.mistakes
+
+
+@pytest.mark.parametrize("knows_memory", [True, False])
+def test_places_in_memory_are_told_only_of_whole_tensors(knows_memory):
+    window = Sequences((2, 4), 1, np.array([[3], [4]]), 4)
+    at = np.ix_(range(2), range(4))
+    expected = np.zeros((2, 4), np.float32)
+    rows = list_quantities_of_elements(window, at, expected, knows_memory=knows_memory)
+    assert any("memory" in text for text, _ in rows) == knows_memory

@@ -343,3 +343,8 @@ class TestColumns:
 def test_tables_of_other_kinds_are_named(revseq, tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
     revseq("show", name).refused(f"Error: {name}: ", *words)
+
+
+def test_the_place_of_a_cell_after_a_quoted_one_with_a_comma(revseq, tmp_path):
+    (tmp_path / "x.csv").write_text('name,value\n"Doe, J",1\n"Roe, ""R""",y\n')
+    revseq("show", "x.csv::value").refused("line 3, column 14: 'y' is not a number")

@@ -83,7 +83,7 @@ class RemoteFile(InputFile):
         self.identity = identity
         self._blocks = OrderedDict[int, bytes]()  # by their numbers, the last used at the end
         self._next_block = 0  # the one after the last fetch
-        self._ahead = 1  # blocks that the last fetch had beyond those that were asked for
+        self._ahead = 1  # blocks of the last fetch, from the first one that was asked for
 
     @classmethod
     def open(cls, path: str, unchanged: Identity | None) -> RemoteFile:
