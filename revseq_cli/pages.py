@@ -208,7 +208,7 @@ def _check_outputs(example: Example, expected: NDArray[Any]) -> Iterator[PlacedE
     for output in _list_output_tensors(example):
         try:
             difference = _find_difference(output, expected)
-        except PlacedError as e:  # its rows do not make a tensor, but may be rewritten
+        except PlacedError as e:  # its rows are not a tensor, but --fix can still rewrite them
             difference = e
         if difference:
             yield difference

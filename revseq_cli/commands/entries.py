@@ -70,7 +70,7 @@ class Jobs:
 
 @contextlib.contextmanager
 def about_job(noun: str, number: int) -> Iterator[None]:
-    """Say of an error that is raised inside which job it is about."""
+    """Add to an error that is raised inside which job it is about."""
     try:
         yield
     except (FormatError, UsageError) as e:

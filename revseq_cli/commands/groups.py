@@ -90,7 +90,7 @@ def has_json(words: Sequence[str]) -> bool:
 class Command(click.Command):
     """A command whose help has its options in groups, and examples at its end.
 
-    Each example is a line, and runs in any folder.
+    Each example is one line, and works in any folder.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

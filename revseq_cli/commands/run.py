@@ -142,7 +142,7 @@ def _create_drawings(
 
 
 def _refuse_options_of_files(*, dry_run: bool) -> None:
-    """UsageError for options that are about a file, without one."""
+    """UsageError for options that need an output file, if there is none."""
     if not dry_run and options.find_typed_option("as_json"):
         hint = "to print the tensor as JSON, replace --json with -f json"
         raise UsageError("--json needs -o or --dry-run", hint=hint)

@@ -85,7 +85,8 @@ def is_standard_stream(status: os.stat_result, number: int) -> bool:
 def refuse_standard_output(status: os.stat_result, name: str) -> None:
     """TensorIOError if standard output is the file of that status, which is an input.
 
-    Standard output is then closed off: an error as JSON may not be written into an input, either.
+    Standard output then goes to the null device, since no error as JSON may be written into an
+    input, either.
     """
     if is_standard_stream(status, 1):
         with Path(os.devnull).open("w") as nowhere:

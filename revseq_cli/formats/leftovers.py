@@ -33,7 +33,7 @@ def note_on_rest(
     only: bool,
     axis: int | None,
 ) -> tuple[str, ...]:
-    """The note on what is left in INPUT's file, or is in a copy of it without being reversed.
+    """The note on what stays behind in INPUT's file, or is copied without being reversed.
 
     `original` is the file that an output of the format `row` is a copy of. `axis` is the one of the
     reversal; None if the tensor is only converted.

@@ -98,7 +98,7 @@ _ZARR_FILE = re.compile(r"zarr\.json|\.z(?:array|group|attrs|metadata)|(?:c|\d+)
 
 
 def _is_only_store(path: str, row: Format) -> bool:
-    """Whether it is a Zarr store of this machine with no other files than Zarr's."""
+    """Whether it is a local Zarr store that has only Zarr's own files."""
     if row is not ZARR or not os.path.isdir(path):
         return False
     if not table.is_store(path):

@@ -170,7 +170,7 @@ def by_suffix(path: str, *, reading: bool = False) -> Format | None:
 
 
 class FileKind(NamedTuple):
-    """What a file is that begins with one of these bytes."""
+    """What kind of file begins with one of these sequences of bytes."""
 
     magic: tuple[bytes, ...]
     name: str

@@ -241,7 +241,7 @@ def constraints(
         for tensor, desc in tensors.items():
             checked += _check_support(tensor, desc, row, input_has_dimensions=input_has_dimensions)
     if level is not FeatureLevel.NONE:
-        checked += [_check_no_size_is_0(tensor, desc) for tensor, desc in tensors.items()]
+        checked += [_check_sizes(tensor, desc) for tensor, desc in tensors.items()]
     if input_has_dimensions:
         checked += _check_operator(tensors, axis)
     return checked
@@ -300,7 +300,7 @@ def _check_element_count(tensor: str, desc: TensorDesc) -> Constraint:
     )
 
 
-def _check_no_size_is_0(tensor: str, desc: TensorDesc) -> Constraint:
+def _check_sizes(tensor: str, desc: TensorDesc) -> Constraint:
     ok = 0 not in desc.sizes
     return Constraint(tensor, "Sizes", in_braces(desc.sizes), "sizes of at least 1", _TENSORS, ok)
 

@@ -270,7 +270,7 @@ def refuse_sizes(tensors: Sequence[Reference], sizes: tuple[int, ...] | None) ->
 
 
 def _require_type(source: Source, dtype: DataType | None) -> Source:
-    """The tensor; UsageError if it has not the data type, but BOOL can be read as UINT8."""
+    """The tensor; UsageError if it does not have that data type; BOOL may be read as UINT8."""
     data_type = source.desc.data_type
     if data_type is DataType.BOOL and dtype is DataType.UINT8:
         return as_bytes(source)

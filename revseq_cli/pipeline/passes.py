@@ -332,7 +332,7 @@ def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
 def compare(
     stage: str, pair: Pair, tolerance: Tolerance | None = None, first: int = 1
 ) -> Differences:
-    """How a pair differs, block by block; of a job's output, also in which sequences.
+    """How a pair differs, block by block; for a job's output, also which sequences differ.
 
     The `first` differences are kept. Sequences are not marked if they are too many.
     """

@@ -59,7 +59,7 @@ class Evidence:
 
     `values`, the input, has the whole window, since elements may come from anywhere in it. `output`
     and `expected` have only the sample, and `scope` marks those of its elements that are to be
-    explained. `is_sample` says that the tensor has other elements.
+    explained. `is_sample` says that the tensor has elements that the sample lacks.
     """
 
     sequences: Sequences

@@ -61,7 +61,7 @@ def _read_sequence(subject: Subject, row: Row, a: Source, expected: Source) -> S
 def write_sequences(sequences: Sequence[ShownSequence], width: int, *, in_color: bool) -> list[str]:
     """A line for each sequence, with as many elements as the width has room for.
 
-    If it has room for none, a sequence takes three lines.
+    If there is not even room for one, a sequence takes three lines.
     """
     if in_color:
         sequences = [_paint_wrong(sequence) for sequence in sequences]

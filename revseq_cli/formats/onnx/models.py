@@ -111,7 +111,8 @@ class Model:
     def choose_node(self, key: str | None) -> Node:
         """The node with that name, or else the one with that output.
 
-        Without a key, the only node. FormatError if there is none, or several without a key.
+        Without a key, the only node. FormatError if there is none, or if there are several and no
+        key.
         """
         names = {node.output: name for name, node in self.nodes.items()}
         if key is not None and key not in self.nodes:
