@@ -8,6 +8,8 @@ has the machine for itself.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import contextlib
 import functools
 import os
@@ -99,9 +101,10 @@ class _Journal:
 
     def read(self) -> Iterator[_Finished]:
         """All that workers have noted, except an entry that a killed worker left incomplete."""
-        with open(self.path, "rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
-            while True:
-                yield from pickle.load(stream)  # noqa: S301 - our own
+        with open(self.path, "rb") as stream:
+            for line in stream:
+                with contextlib.suppress(binascii.Error, EOFError, pickle.UnpicklingError):
+                    yield from pickle.loads(base64.b64decode(line))  # noqa: S301 - our own
 
 
 class Pool:
@@ -331,9 +334,11 @@ def _run_group(
 
 
 def _write_journal(journal: str, finished: list[_Finished]) -> None:
+    # An entry is a line of its own, also after one that a killed worker left incomplete.
+    line = b"\n" + base64.b64encode(pickle.dumps(finished)) + b"\n"
     fd = os.open(journal, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(fd, pickle.dumps(finished))
+        os.write(fd, line)
     finally:
         os.close(fd)
 

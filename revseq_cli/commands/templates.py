@@ -131,12 +131,13 @@ def _hint_for_outputs(template: str, paths: Sequence[str], file_pattern: str) ->
     """A hint to use a template that gives each input its own output; "" if none does.
 
     The placeholders are tried in turn, each in the folder of the template, then in the folder out.
-    A template without a suffix names a folder, and its outputs get the suffixes of the inputs.
     """
     suffix = os.path.splitext(template)[1]
-    folder = os.path.dirname(template.partition("{")[0])
+    before = template.partition("{")[0]
+    folder = os.path.dirname(before)
     if not suffix:
-        folder = template.partition("{")[0]
+        # It names a folder, and outputs get the suffixes of the inputs.
+        folder = before
         suffix = "{suffix}"
     inputs = set(map(os.path.normpath, paths))
     names = ("{stem}", "{match}", "{name}", "{parent}/{stem}", "{parent}/{name}")

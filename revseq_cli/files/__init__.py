@@ -20,7 +20,7 @@ One file has several names. For a file x.npy, to which a link link.npy leads, th
 | `parse_name`    | the path; for file:///x.npy, too      | an `Address`, which hides its secrets |
 | `absolute`      | /folder/link.npy: still the link      | the address                           |
 | `make_resolver` | /folder/x.npy: the file itself        | the address                           |
-| `name_key`      | a key that such real paths share      | `canonical`: one for all aliases      |
+| `name_key`      | of a real path: one for all spellings | `canonical`: one for all aliases      |
 | `file_key`      | the `name_key` of the file itself     | `canonical`                           |
 """
 

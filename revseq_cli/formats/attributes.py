@@ -62,7 +62,7 @@ class Meaning(NamedTuple):
 
     dimensions: tuple[str, ...] = ()  # as in a Source
     attributes: Attributes = {}  # noqa: RUF012 - of the tensor, not of storage; nobody changes it
-    # The variables of one dimension that say where its indices are.
+    # For a dimension, the variable that has the position of each of its indices.
     # Those that no output can have are named in `left`.
     coordinates: tuple[Variable, ...] = ()
     # The attributes of each group on the tensor's path, that of the file first.

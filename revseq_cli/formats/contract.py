@@ -4,8 +4,9 @@ A module opens a tensor as a `Source`, which has read only the header, and creat
 a new one. For each block, the source makes a read task, and the sink a block writer: both are
 pickled and run in a worker. What the block writer returns is received by the sink in the parent.
 
-Most formats have none of their own. `raw` has a source and a sink for elements that are in a file
-as they are in memory, and `memory` for tensors that are parsed and written as a whole.
+Most formats have no source or sink of their own. `raw` has a source and a sink for elements that
+are in a file as they are in memory, and `memory` for tensors that are parsed and written as a
+whole.
 """
 
 from __future__ import annotations

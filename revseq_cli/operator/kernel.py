@@ -220,7 +220,8 @@ def _by_columns(out: Array, words: Array, lengths: Lengths) -> None:
     row_bytes = max(least, min(most, thresholds.PACKED // size))
     columns = max(1, row_bytes // words.itemsize)
     columns = min(inner, columns)
-    # A row is at most as long as one of `words`: both arrays take at most two copies of words[i].
+    # A packed row is no longer than a row of `words`: so `packed` and `reversed_` together take at
+    # most twice the memory of words[i].
     gap = min(_GAP // words.itemsize, inner - columns)
     row = columns + gap
     packed, reversed_ = np.empty((2, size, row), words.dtype)
@@ -268,8 +269,9 @@ class _TileIndex:
 
     Indices are flat, since short inner loops are slow. They have 16 bits, so that little memory
     moves; `TILE_ROW` keeps those of a row below a quarter of what 16 bits hold. An element that
-    moves comes from `length - 1 - j`, which is below 0 if it stays, and then wraps around. For one
-    column of 3 elements and length 2:
+    moves comes from `length - 1 - j`. For one that stays, this is below 0 and wraps around to a
+    large number, so that the minimum picks its own index. For one column of 3 elements and length
+    2:
 
         last = length - 1       1      1      1
         last - _offset          1      0  65535

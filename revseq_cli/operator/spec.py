@@ -199,7 +199,7 @@ class SpecError(RevseqError, ValueError):
     def show_hint(self) -> Self:
         """Add the hint for all violations, if there is one, to the message of the last part."""
         if self.hint:
-            self.errors = self.parts()
+            self.errors = self.parts()  # kept, since parts are made anew otherwise
             self.errors[-1].show_hint()
         return self
 

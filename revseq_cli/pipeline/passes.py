@@ -259,8 +259,8 @@ def reverse_into(job: Job, sink: Sink, plan: Plan) -> tuple[int, int | None]:
 def _count_for_notes(job: Job, lengths: Source, plan: Plan) -> tuple[int, int | None]:
     """The two numbers that `reverse_into` returns, of which only the needed one is counted.
 
-    `lengths` has one for each sequence: each of the lengths that the user gave is in it `repeats`
-    times.
+    `lengths` has a length for each sequence. A length that the user gave stands there once for each
+    sequence that it is for; the count is divided by these repeats.
     """
     size = job.values.sizes[job.axis]
     count = lengths.desc.element_count

@@ -135,9 +135,9 @@ class Tiles:
     def _count_columns_before(self, region: Region) -> int:
         """The number of columns in all panels before that of a block; panels are in C order.
 
-        For each dimension, the panels that begin at the same indices in the dimensions before it,
-        and at a lower index in it, fill a box. Of 4 x 6 columns in panels of 2 x 3, those before
-        the panel at [2, 3] fill 2 x 6 above it, and 2 x 3 to its left.
+        These panels fill a box for each dimension d: those with the same start in the dimensions
+        before d, and a lower start in d. Of 4 x 6 columns in panels of 2 x 3, those before the
+        panel at [2, 3] fill 2 x 6 above it, and 2 x 3 to its left.
         """
         axis = self.tiling.axis
         sizes = drop_axis(self.tiling.blocks.sizes, axis)

@@ -101,7 +101,7 @@ def claim_other_lengths(evidence: Evidence) -> Claim:
     agree = evidence.find_equal(evidence.output, evidence.read_input(origin))
     explained = evidence.wrong_sequences & agree.all(evidence.axis, keepdims=True)
     positions = np.argwhere(explained)
-    # One length of the table may be that of many sequences, of which only the first is listed.
+    # Of sequences that share a length in the file, only the first is listed.
     _, first_of_each = np.unique(evidence.length_index[explained], return_index=True)
     listed = positions[first_of_each]
     length_count = len(np.unique(evidence.length_index))

@@ -189,10 +189,10 @@ class Evidence:
     def price_list(self, elements: Array) -> float:
         """The bits of a list of wrong elements: of their positions, and of their values.
 
-        If all of 100 booleans are wrong, a list of their positions takes no bits, and no sentence
-        could take fewer. But of random booleans, only about half would be wrong: the chance that
-        all are is 1 in 2^100. So if more elements are wrong than random values would be, their
-        positions take at least the bits of that chance, here 100.
+        Positions take at least the bits of the chance that so many elements of a random output are
+        wrong. Otherwise, a list of 100 booleans of which all are wrong would take no bits, and no
+        sentence could take fewer. Of random booleans, all are wrong once in 2^100 times: so their
+        list takes 100 bits.
         """
         total = count_true(np.broadcast_to(self.scope, elements.shape))
         count = count_true(elements)
@@ -338,8 +338,8 @@ def _choose_sample_indices(examples: Array, size: int, most: int) -> Array:
     over the dimension, and those of the other examples.
     """
     count = min(most, size)
-    # With room for more than 4 indices for each example, all have both neighbours, and some indices
-    # are spread. With less room, only each `step`-th example has neighbours.
+    # An example and its neighbours take 3 indices, and a fourth is left for one that is spread.
+    # With less room than that, only each `step`-th example has neighbours.
     step = 1 + 4 * _EXAMPLES // count
     near = examples[::step, None] + np.array([0, -1, 1])
     spread = np.linspace(0, size - 1, count).astype(np.intp)

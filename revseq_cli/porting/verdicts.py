@@ -48,7 +48,7 @@ def describe_lowest(
     if lowest not in (None, FeatureLevel.NONE):
         return str(lowest)
     text = "the operator itself refuses it"
-    if lowest:
+    if lowest is FeatureLevel.NONE:
         text = "no feature level of DirectML accepts it"
     if lengths.data_type.kind in ("int", "uint", "float"):
         with_cast = spec.lowest_level(values, replace(lengths, data_type=DataType.UINT32), axis)

@@ -184,8 +184,8 @@ class Subject:
                 yield 0, 1
             return
         size = self.sequence_size
-        # A row of several sequences has an element of each at one index along the axis. As many
-        # indices are read at once as have _PIECE elements.
+        # In a row of several sequences, an index along the axis stands for an element of each of
+        # them. Some indices are read at once, with about _PIECE elements in all.
         sequences_in_row = prod(self.sizes) // (size * prod(self.row_sizes))
         step = max(1, _PIECE // max(1, sequences_in_row))
         others = tuple(d for d in range(len(self.sizes)) if d != self.axis)

@@ -8,9 +8,9 @@ tokens at once: at their kinds, and at how many brackets are open after each.
     token  [ [ 1 , 2 , 3 ] , [ 4 , 5 , 6 ] ]
     depth  1 2 2 2 2 2 2 1 1 2 2 2 2 2 2 1 0
 
-The numbers have depth 2, so that the tensor has two dimensions. The rows of depth 1 and 2 are those
-whose brackets have that depth; the size of the first dimension is how many rows of depth 2 each row
-of depth 1 has, and that of the last one how many numbers each row of depth 2 has.
+The numbers have depth 2, so that the tensor has two dimensions. A row of depth d begins with a
+bracket after which d are open. Here, the row of depth 1 has 2 rows of depth 2, and each of these
+has 3 numbers: the shape is (2, 3).
 """
 
 from __future__ import annotations
@@ -199,7 +199,10 @@ def find_data_type(body: str) -> str:
 
 
 def find_body_stop(text: str, start: int, limit: int) -> int:
-    """The offset after the bracket that closes the one at `start`, or else after possible rows."""
+    """The offset after the bracket that closes the one at `start`.
+
+    If none does, the offset after the lines that look like rows.
+    """
     # A byte for each character.
     codes = np.frombuffer(text[start:limit].encode("ascii", "replace"), np.uint8)
     brackets = np.flatnonzero((codes == ord("[")) | (codes == ord("]")))

@@ -69,8 +69,8 @@ def _blank(match: re.Match[str]) -> str:
 def _replace_reference(match: re.Match[str]) -> str:
     """The character that an HTML reference means.
 
-    A character of a word is followed by fillers, so that 1&#46;5 becomes 1.5 and blanks. Any other
-    has blanks on the side where no number is.
+    A character of a word is followed by fillers, so that 1&#46;5 becomes 1.5 and blanks. Any other,
+    such as a bracket, has the blanks before it if a word or a number follows, and else after it.
     """
     width = len(match[0])
     character = html.unescape(match[0])

@@ -173,9 +173,9 @@ class _FloatType:
     def round(self, wide: NDArray[np.float64]) -> NDArray[Any]:
         """The nearest numbers of the type.
 
-        What is written is rounded to FLOAT64, a minifloat then by ml_dtypes to FLOAT32, and last to
-        the type. `_correct_halves` keeps the first rounding from changing the result, and
-        `_round_to_odd` the second.
+        A number is rounded to FLOAT64 when it is parsed, and here to the type; if that is a
+        minifloat, ml_dtypes rounds to FLOAT32 in between. So that these steps give the result of
+        one, `_correct_halves` mends that of the first, and `_round_to_odd` prepares the last.
         """
         with np.errstate(all="ignore"):
             if self.is_minifloat:

@@ -17,7 +17,7 @@ from conftest import COMMAND
 from needs import existing_signals
 from processes import members, until
 
-from revseq_cli.commands import run, templates
+from revseq_cli.commands import pool, run, templates
 from revseq_cli.commands.entries import Entry
 from revseq_cli.commands.pool import Pool
 from revseq_cli.core import platform
@@ -676,3 +676,16 @@ def test_a_tensor_and_a_list_are_no_manifests(revseq, files):
     revseq("batch", "x.npy").refused("x.npy: a tensor, not a manifest", "revseq run x.npy\n")
     listed = revseq("batch", "-", "--axis", 1, "--padding", 0, stdin=b"x.npy\nn.npy\n")
     listed.refused("'x.npy' is the name of a file", f"-o {platform.quote('out/{stem}.npy')}\n")
+
+
+@pytest.mark.parametrize("cut", [1, 2, 7, 20, 60])
+def test_an_incomplete_entry_of_the_journal(cut):
+    journal = pool._Journal()
+    first = pool._Finished(0, (1, 2), pool.Outcome(1, "x.npy", None))
+    last = pool._Finished(1, (1, 3), pool.Outcome(2, "y.npy", None))
+    pool._write_journal(journal.path, [first])
+    size = os.path.getsize(journal.path)
+    pool._write_journal(journal.path, [first])
+    os.truncate(journal.path, 2 * size - 1 - cut)
+    pool._write_journal(journal.path, [last])
+    assert [*journal.read()] == [first, last]

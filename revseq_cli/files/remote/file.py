@@ -83,7 +83,7 @@ class RemoteFile(InputFile):
         self.identity = identity
         self._blocks = OrderedDict[int, bytes]()  # by their numbers, the last used at the end
         self._next_block = 0  # the one after the last fetch
-        self._ahead = 1  # blocks of the last fetch, from the first one that was asked for
+        self._ahead = 1  # how many blocks a fetch has that goes on where the last one ended
 
     @classmethod
     def open(cls, path: str, unchanged: Identity | None) -> RemoteFile:
@@ -161,8 +161,8 @@ class RemoteFile(InputFile):
     def _choose_more(self, first: int) -> set[int]:
         """The blocks to fetch with the block `first` before they are asked for.
 
-        Of a small file, these are all blocks. Of a larger one, the next blocks are fetched early if
-        this fetch continues the last one: twice as many each time.
+        Of a small file, these are all blocks. Of a larger one, some of the next blocks are fetched
+        early if this fetch goes on where the last one ended: twice as many each time.
         """
         count = -(-self.identity.size // thresholds.REMOTE_BLOCK)
         if self.identity.size <= thresholds.REMOTE_SMALL:

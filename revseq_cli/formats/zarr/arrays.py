@@ -189,7 +189,7 @@ def _choose_fill(
     """
     if version == 2 and has_names:
         # In an array whose dimensions have names, xarray takes any fill value for the mark of
-        # missing values. `storage_fill` marks none, so it is left out.
+        # missing values. `storage_fill` is not such a mark, so it is left out.
         return {"fill_value": fill}
     if version == 3 and fill is not None:
         return {"fill_value": fill}

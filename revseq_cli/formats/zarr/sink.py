@@ -65,10 +65,10 @@ _MOST_CHUNKS = 100_000  # as many files as a folder takes without slowing down
 class ZarrSink(FileSink):
     """A new store with one array, or a copy of a store with that array added or replaced.
 
-    The copied store, `original`, is that of INPUT, in which INPUT may be replaced, or the output's
-    own. The path of the new array is `_key`, and its files of metadata are `_array_files`, by their
-    names. `_new_files` are all files of metadata that the store gets if it lacks them, by their
-    paths. `_coordinates` are written as arrays next to the new one.
+    `original` is the store that is copied: INPUT's, where INPUT's own array may be replaced, or the
+    output's own. The path of the new array is `_key`, and its files of metadata are `_array_files`,
+    by their names. `_new_files` are all files of metadata that the store gets if it lacks them, by
+    their paths. `_coordinates` are written as arrays next to the new one.
     """
 
     encoded = True
