@@ -336,11 +336,8 @@ def _run_group(
 def _write_journal(journal: str, finished: list[_Finished]) -> None:
     # An entry is a line of its own, also after one that a killed worker left incomplete.
     line = b"\n" + base64.b64encode(pickle.dumps(finished)) + b"\n"
-    fd = os.open(journal, os.O_WRONLY | os.O_APPEND)
-    try:
-        os.write(fd, line)
-    finally:
-        os.close(fd)
+    with open(journal, "ab", buffering=0) as file:
+        file.write(line)
 
 
 def _run_job(
