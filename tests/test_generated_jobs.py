@@ -42,16 +42,3 @@ def test_the_same_seed_gives_the_same_jobs():
         generated.from_text(repr(job)) for job in generated.jobs(5, 200)
     ]
     assert len({*generated.jobs(5, 200)}) == 200
-
-
-@pytest.mark.needs("peak")
-def test_the_comparison_of_a_copy_keeps_to_the_memory(tmp_path):
-    """Elements of 16 bytes in the other byte order and memory order take more to compare."""
-    job = Job(
-        seed=803702566, command="convert", sizes=(2, 262144), axis=0, data_type="COMPLEX128", big=True, order="F",
-        lengths="constant", lengths_type="UINT8", batch_axis=None, source=Place("npy", (("packing", ""), ("version", 2))),
-        lengths_source=Place("npy"), target=Place("npz"), scene="measured", engine="serial", cores=1, memory=1, verify=True,
-    )  # fmt: skip
-    with generated_jobs.server() as run:
-        failure = generated_jobs.problem_of(job, run, tmp_path)
-    assert not failure, generated_jobs.text_of(job, failure)

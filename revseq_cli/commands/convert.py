@@ -104,7 +104,7 @@ def command(
     with console.write_files(sink):
         copy(source, sink, plan)
         if verify:
-            verify_copy(source, sink, resources)
+            verify_copy(source, sink, plan)
         source.recheck()
     if console.as_json:
         shown = objects.describe_tensor(source.name, source.desc)

@@ -318,13 +318,12 @@ class Pair:
     free_bytes: int = 0
 
 
-def verify_copy(source: Source, sink: Sink, resources: Resources) -> None:
+def verify_copy(source: Source, sink: Sink, plan: Plan) -> None:
     """Compare what was written with the source; EngineError if a bit differs."""
     written = sink.open_output()
     if written.desc != source.desc:
         raise make_storage_error("differs from the input in shape or data type", written.name)
-    plan = plan_pass(source, written, resources).to_read_back(sink)
-    differing = compare("verify", Pair(source, written, plan))
+    differing = compare("verify", Pair(source, written, plan.to_read_back(sink)))
     if differing.count:
         index = differing.indices[0].tolist()
         raise make_storage_error(f"differs from the input at {index}", written.name)

@@ -18,6 +18,7 @@ from tensor_files import held
 from revseq_cli.core.errors import EngineError
 from revseq_cli.formats.memory import MemorySink
 from revseq_cli.pipeline import passes
+from revseq_cli.pipeline.plan import plan_pass
 from revseq_cli.pipeline.resources import Resources
 
 SERIAL = Resources("serial", 1)
@@ -40,7 +41,7 @@ def test_verify_finds_other_sizes_and_another_data_type(other):
     with MemorySink(like) as sink:
         sink.values = other
         with pytest.raises(EngineError, match="differs from the input in shape or data type"):
-            passes.verify_copy(like, sink, SERIAL)
+            passes.verify_copy(like, sink, plan_pass(like, sink, SERIAL))
 
 
 def test_formats_by_suffix_and_by_option(revseq, files):
