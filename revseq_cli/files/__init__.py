@@ -27,16 +27,14 @@ One file has several names. For a file x.npy, to which a link link.npy leads, th
 from __future__ import annotations
 
 import contextlib
-import functools
 import glob
-import importlib
 import os
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from revseq_cli.core import platform, thresholds
 from revseq_cli.core.errors import UsageError
@@ -52,33 +50,10 @@ if TYPE_CHECKING:
 # Imports inside the functions keep NumPy from those who read no file, and fsspec from those who use
 # no addresses.
 
-_Function = TypeVar("_Function", bound=Callable[..., object])
-
-
-def _or_remote(module: str) -> Callable[[_Function], _Function]:
-    """Let a function do its work for paths of this machine only.
-
-    For an address, the function of the same name in that module of `remote` is called instead: with
-    "states", exists("s3://bucket/x.npy") calls `exists` of `remote.states`.
-    """
-
-    def decorate(function: _Function) -> _Function:
-        @functools.wraps(function)
-        def choose(path: str, *others: object, **options: object) -> object:
-            if not is_address(path):
-                return function(path, *others, **options)
-            remote = importlib.import_module(f"revseq_cli.files.remote.{module}")
-            return getattr(remote, function.__name__)(path, *others, **options)
-
-        return cast("_Function", choose)
-
-    return decorate
-
 
 # Reading
 
 
-@_or_remote("fetched")
 def open_file(
     path: str, unchanged: Identity | None = None, name: str = ""
 ) -> AbstractContextManager[InputFile]:
@@ -86,22 +61,33 @@ def open_file(
 
     `name` is what to call it, if that is not its path.
     """
+    if is_address(path):
+        from revseq_cli.files.remote import fetched
+
+        return fetched.open_file(path, unchanged, name)
     from revseq_cli.files.local import open_local
 
     return open_local(parse_name(path), unchanged, name)
 
 
-@_or_remote("folder")
 def open_folder(path: str) -> Folder:
     """A folder whose files are read and written together."""
+    if is_address(path):
+        from revseq_cli.files.remote import folder
+
+        return folder.open_folder(path)
     from revseq_cli.files.folders import LocalFolder
 
     return LocalFolder(path)
 
 
-@_or_remote("states")
 def recheck(path: str, identity: Identity) -> None:
     """TensorIOError if a file is not as it was at `identity`."""
+    if is_address(path):
+        from revseq_cli.files.remote import states
+
+        states.recheck(path, identity)
+        return
     from revseq_cli.files.local import recheck_local
 
     recheck_local(path, identity)
@@ -116,14 +102,16 @@ def refresh_states(paths: Collection[str]) -> None:
         states.refresh_states(remote)
 
 
-@_or_remote("fetched")
 def fetch(path: str, identity: Identity) -> None:
     """Fetch a remote file of which all will be read.
 
     From now on this process, and its forks, find its bytes here, if the temporary folder has room
     for them.
     """
-    # A file of this machine need not be fetched.
+    if is_address(path):
+        from revseq_cli.files.remote import fetched
+
+        fetched.fetch(path, identity)
 
 
 def fetch_for_jobs(paths: Iterable[str]) -> AbstractContextManager[None]:
@@ -195,19 +183,25 @@ def run_worth_request(path: str) -> int:
 # What is there
 
 
-@_or_remote("states")
 def exists(path: str) -> bool:
     """Whether there is such a file; for an address, whether its server says so."""
+    if is_address(path):
+        from revseq_cli.files.remote import states
+
+        return states.exists(path)
     return os.path.exists(path)
 
 
-@_or_remote("fetched")
-def is_folder(path: str, *, assumed: bool = False) -> bool:  # noqa: ARG001 - of an address
+def is_folder(path: str, *, assumed: bool = False) -> bool:
     """Whether it is a folder, or files are below that address.
 
     With `assumed`, an address is taken for a folder, and its server is not asked. A folder of this
     machine is looked at in any case.
     """
+    if is_address(path):
+        from revseq_cli.files.remote import fetched
+
+        return fetched.is_folder(path, assumed=assumed)
     return os.path.isdir(path)
 
 
@@ -216,31 +210,42 @@ def can_list_files(path: str) -> bool:
     return not (is_address(path) and is_web(path))
 
 
-@_or_remote("folder")
 def has_any(path: str, names: Collection[str]) -> bool:
     """Whether one of these files is in the folder."""
+    if is_address(path):
+        from revseq_cli.files.remote import folder
+
+        return folder.has_any(path, names)
     return any(os.path.exists(os.path.join(path, name)) for name in names)
 
 
-@_or_remote("folder")
-def list_files(path: str, *, again: bool = False) -> dict[str, Identity] | None:  # noqa: ARG001
+def list_files(path: str, *, again: bool = False) -> dict[str, Identity] | None:
     """The state of each file below an address, by its path there; empty for a web server.
 
     They are listed once in each job, unless it must be done `again`. None for a folder of this
     machine, whose files nobody needs to list in advance.
     """
+    if is_address(path):
+        from revseq_cli.files.remote import folder
+
+        return folder.list_files(path, again=again)
     return None
 
 
-@_or_remote("folder")
 def keep(path: str, content: object) -> None:
     """Keep what a format has read from a remote folder, its `content`, until the job ends."""
-    # A folder of this machine is quick to read again.
+    if is_address(path):
+        from revseq_cli.files.remote import folder
+
+        folder.keep(path, content)
 
 
-@_or_remote("folder")
-def find_kept(path: str) -> object:  # noqa: ARG001 - of an address
+def find_kept(path: str) -> object:
     """What was kept of a remote folder, or None."""
+    if is_address(path):
+        from revseq_cli.files.remote import folder
+
+        return folder.find_kept(path)
     return None
 
 
@@ -253,12 +258,15 @@ def cache_states(paths: Iterable[str]) -> None:
         states.cache_states(remote)
 
 
-@_or_remote("states")
 def time_of_change(path: str) -> int | None:
     """When a file, or anything in a folder, was changed last, in nanoseconds.
 
     None if there is none.
     """
+    if is_address(path):
+        from revseq_cli.files.remote import states
+
+        return states.time_of_change(path)
     try:
         status = os.stat(path)
     except OSError:
@@ -271,12 +279,15 @@ def time_of_change(path: str) -> int | None:
     return latest
 
 
-@_or_remote("states")
 def list_matching(pattern: str) -> list[str]:
     """The files and folders that match a pattern, in the order of their names.
 
     Folders end in a slash.
     """
+    if is_address(pattern):
+        from revseq_cli.files.remote import states
+
+        return states.list_matching(pattern)
     path = parse_name(pattern)
     names = sorted(glob.glob(path, recursive=True))
     # The listing of a folder says which names in it are folders, without a look at each.
@@ -362,11 +373,14 @@ def join(folder: str, name: str) -> str:
 # Writing
 
 
-@_or_remote("new")
 def new_file(
     path: str, *, overwrite: bool, inputs: Iterable[Identity] = (), is_folder: bool = False
 ) -> NewFile:
     """A file to write, or a folder; RevseqError now for all that could refuse its name."""
+    if is_address(path):
+        from revseq_cli.files.remote import new
+
+        return new.new_file(path, overwrite=overwrite, inputs=inputs, is_folder=is_folder)
     from revseq_cli.files.new import NewFolder, NewLocalFile
 
     kind = NewFolder if is_folder else NewLocalFile
@@ -415,7 +429,10 @@ def folder_of_temporary_files(path: str) -> Path:
     return Path(tempfile.gettempdir())
 
 
-@_or_remote("new")
 def remove_partial_store(path: str, mark: str) -> None:
     """Remove a store at an address that jobs with that mark have written in part."""
+    if is_address(path):
+        from revseq_cli.files.remote import new
+
+        new.remove_partial_store(path, mark)
     # On this machine, workers leave only temporary files, which the batch removes.
